@@ -25,8 +25,9 @@ from tvm_suite.rules import PROGRAMS, RULES, machine_of, rules_of
 
 from mslang.diagnostics import MsError
 from mslang.interop.tvmscript.read import parse
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import Block, For, Program, Stmt
-from mslang.ir.visit import all_buffers, blocks_of, bodies
+from mslang.ir.visit import bodies
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.space import Candidate
 

@@ -8,8 +8,9 @@ from mslang.diagnostics import MsError
 from mslang.ir.arith import simplify
 from mslang.ir.equal import alpha_equal
 from mslang.ir.expr import Const, Expr
+from mslang.ir.find import blocks_of
 from mslang.ir.program import For, Param, Program, Stmt
-from mslang.ir.visit import blocks_of, map_bodies, map_program_exprs, substitute
+from mslang.ir.visit import map_bodies, map_program_exprs, substitute
 from mslang.transform.outcome import BlockRef, BufferRef, Handle
 from mslang.transform.rename import rename
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
 from mslang.interop.tvmscript.directions import directed
 from mslang.ir.expr import Const, Expr, Load
+from mslang.ir.find import all_buffers, blocks_of, path_to_loop
 from mslang.ir.program import Param, Program
-from mslang.ir.visit import all_buffers, blocks_of, path_to_loop
 from mslang.schedule.values import Size
 
 if TYPE_CHECKING:

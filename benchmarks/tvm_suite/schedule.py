@@ -14,8 +14,9 @@ from benchmarks.tvm_suite.nodes import Node, Reference, Result
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import ONE, Const
+from mslang.ir.find import all_buffers, blocks_of, path_to_block, path_to_loop
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import all_buffers, blocks_of, path_to_block, path_to_loop, walk
+from mslang.ir.visit import walk
 from mslang.schedule.handles import Handle
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.values import HOLE

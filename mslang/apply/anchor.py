@@ -22,8 +22,8 @@ from mslang.backend.backend import BackEnd
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.equal import correspondence, workload_hash
 from mslang.ir.expr import Const
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import Block, Param, Program, Stmt
-from mslang.ir.visit import all_buffers, blocks_of
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.interpret import World

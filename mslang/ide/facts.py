@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError
 from mslang.ir.dtype import INDEX, size_of
 from mslang.ir.expr import Const, Domain, Expr
+from mslang.ir.find import all_buffers, blocks_of, path_to_block, path_to_loop
 from mslang.ir.program import Block, Buffer, For, Program
 from mslang.ir.text import declared, domain_text, print_expr, region_text, within_text
-from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block, path_to_loop
+from mslang.ir.visit import free_vars
 from mslang.ir.work import operations
 from mslang.schedule import distribution
 from mslang.schedule.distribution import Values

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of
 
 ATTRIBUTE = "mslang.blocks"
 """The key of a program's annotation that lists renamed blocks, as pairs of TVM's name and the name here."""

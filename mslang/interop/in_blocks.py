@@ -9,20 +9,11 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError, problem
 from mslang.ir import arith
 from mslang.ir.expr import ZERO, Binary, Load, Var
+from mslang.ir.find import all_buffers, blocks_of, used_names
 from mslang.ir.program import Axis, Block, Evaluate, For, If, Let, Program, Stmt, Store, While
 from mslang.ir.region import infer_regions
 from mslang.ir.symbols import all_exprs
-from mslang.ir.visit import (
-    all_buffers,
-    blocks_of,
-    conjunction,
-    free_vars,
-    fresh,
-    loads_of,
-    stmt_exprs,
-    used_names,
-    walk,
-)
+from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, stmt_exprs, walk
 
 _REDUCING = frozenset({"+", "*", "min", "max"})
 

@@ -12,8 +12,9 @@ from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.accesses import Access, accesses_of
 from mslang.ir.arith import Verdict, decide, evaluate, substitute_symbols
 from mslang.ir.expr import ONE, ZERO, Binary, Const, DynamicRange, Expr, Symbol
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Program, Range
-from mslang.ir.visit import all_buffers, conjuncts, free_vars, loads_of, walk_expr
+from mslang.ir.visit import conjuncts, free_vars, loads_of, walk_expr
 
 MOST_SIZES = 8
 """Combinations of the smallest and largest dynamic sizes that are tried."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import TRUE, ZERO, Binary, Load, dtype_of
+from mslang.ir.find import all_buffers
 from mslang.ir.initial import inferred_init
 from mslang.ir.program import Axis, Block, Buffer, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
 from mslang.ir.reduction import update_of
@@ -27,7 +28,7 @@ from mslang.ir.text import (
     region_text,
     view_text,
 )
-from mslang.ir.visit import all_buffers, free_vars, walk
+from mslang.ir.visit import free_vars, walk
 from mslang.syntax.literals import quote
 
 WIDTH = 100

@@ -23,6 +23,7 @@ from mslang.ir.expr import (
     Symbol,
     dtype_of,
 )
+from mslang.ir.find import all_buffers
 from mslang.ir.program import (
     AXIS_KINDS,
     LOOP_KINDS,
@@ -47,7 +48,7 @@ from mslang.ir.region import boxes_at_ends, hidden, infer_regions, stored, touch
 from mslang.ir.strides import provably_apart, shared_places
 from mslang.ir.symbols import annotation_exprs, symbols_of
 from mslang.ir.verify_types import Found, Visible, access, expression, size, typed
-from mslang.ir.visit import all_buffers, free_vars, walk, walk_expr
+from mslang.ir.visit import free_vars, walk, walk_expr
 
 RESERVED = frozenset({"inf", "nan", "_", ""})
 """Names with a fixed meaning everywhere."""

@@ -5,10 +5,9 @@ All rebuilds share what does not change: a subtree that comes back the same is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
-import msgspec
 from msgspec.structs import replace
 
 from mslang.ir.expr import LEAVES, TRUE, Binary, Expr, Load, Var, children, with_children
@@ -242,6 +241,8 @@ def replace_at(body: tuple[Stmt, ...], path: Path, new: tuple[Stmt, ...]) -> tup
 
 def _with_child(s: Stmt, path: Path, new: tuple[Stmt, ...]) -> Stmt:
     def inside(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        if len(body) == 1 and len(path) > 1:
+            return (_with_child(path[0], path[1:], new),) if body[0] is path[0] else body
         return replace_at(body, path, new) if any(x is path[0] for x in body) else body
 
     match s:
@@ -272,127 +273,7 @@ def prune(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(out)
 
 
-# ------------------------------------------------------------------ finding things by name
-class Contents(msgspec.Struct, frozen=True):
-    """The names in statements at any depth, their own included: of loops, blocks, buffers, and all that are taken;
-    how many loops of threads and how many vectorized ones are in them, and how deep their deepest loop nest is.
-
-    Names only: equal statements need not be the same object, nor print alike (0.0 equals -0.0).
-    """
-
-    loops: frozenset[str]
-    blocks: frozenset[str]
-    buffers: frozenset[str]
-    names: frozenset[str]
-    threads: int = 0
-    vectorized: int = 0
-    nesting: int = 0
-
-
-@lru_cache(maxsize=CACHED)
-def contents(s: Stmt) -> Contents:
-    """What is in a statement. Kept for each, so that after a rewrite only what changed is looked at again."""
-    c = _together([contents(x) for b in bodies(s) for x in b])
-    match s:
-        case For(var=v, kind=kind):
-            return Contents(
-                c.loops | {v},
-                c.blocks,
-                c.buffers,
-                c.names | {v},
-                c.threads + kind.startswith("threadIdx"),
-                c.vectorized + (kind == "vectorized"),
-                c.nesting + 1,
-            )
-        case Let(name=n):
-            return replace(c, names=c.names | {n})
-        case Block(name=n, axes=axes, allocs=allocs, views=views):
-            own = {*(b.name for b in allocs), *(v.buffer.name for v in views)}
-            names = c.names | own | {n} | {a.name for a in axes}
-            return replace(c, blocks=c.blocks | {n}, buffers=c.buffers | own, names=names)
-    return c
-
-
-@lru_cache(maxsize=CACHED)
-def contents_of(body: tuple[Stmt, ...]) -> Contents:
-    """What is in the statements of a body, together."""
-    return _together([contents(s) for s in body])
-
-
-def _together(parts: Sequence[Contents]) -> Contents:
-    if len(parts) == 1:
-        return parts[0]
-    return Contents(
-        frozenset[str]().union(*(c.loops for c in parts)),
-        frozenset[str]().union(*(c.blocks for c in parts)),
-        frozenset[str]().union(*(c.buffers for c in parts)),
-        frozenset[str]().union(*(c.names for c in parts)),
-        sum(c.threads for c in parts),
-        sum(c.vectorized for c in parts),
-        max((c.nesting for c in parts), default=0),
-    )
-
-
-def path_to_loop(p: Program, var: str) -> Path | None:
-    """The path to the loop `var`, or None."""
-    path: list[Stmt] = []
-    body = p.body
-    while (s := next((x for x in body if var in contents(x).loops), None)) is not None:
-        path.append(s)
-        if isinstance(s, For) and s.var == var:
-            return tuple(path)
-        body = tuple(x for b in bodies(s) for x in b)
-    return None
-
-
-def path_to_block(p: Program, name: str) -> Path | None:
-    """The path to the block `name`, or None."""
-    path: list[Stmt] = []
-    body = p.body
-    while (s := next((x for x in body if name in contents(x).blocks), None)) is not None:
-        path.append(s)
-        if isinstance(s, Block) and s.name == name:
-            return tuple(path)
-        body = tuple(x for b in bodies(s) for x in b)
-    return None
-
-
-def blocks_of(body: tuple[Stmt, ...], into_blocks: bool = True) -> tuple[Block, ...]:
-    """The blocks in program order."""
-    found: list[Block] = []
-    waiting = list(reversed(body))
-    while waiting:
-        s = waiting.pop()
-        if isinstance(s, Block):
-            found.append(s)
-            if not into_blocks or len(contents(s).blocks) == 1:
-                continue
-        if not isinstance(s, Store):
-            for b in reversed(bodies(s)):
-                waiting.extend(reversed(b))
-    return tuple(found)
-
-
-def loops_of(path: Path) -> tuple[For, ...]:
-    """The loops of a path below the innermost enclosing block (outermost first)."""
-    start = max((k + 1 for k, s in enumerate(path[:-1]) if isinstance(s, Block)), default=0)
-    return tuple(s for s in path[start:-1] if isinstance(s, For))
-
-
-def all_buffers(p: Program) -> dict[str, Buffer]:
-    """Every buffer by name: parameters, allocations at any depth, views."""
-    found = {q.buffer.name: q.buffer for q in p.params} | {b.name: b for b in p.allocs}
-    for b in blocks_of(p.body):
-        found |= {x.name: x for x in b.allocs} | {v.buffer.name: v.buffer for v in b.views}
-    return found
-
-
-def used_names(p: Program) -> frozenset[str]:
-    """Every name that a new loop, block, buffer or axis must not take."""
-    own = {*(q.buffer.name for q in p.params), *(b.name for b in p.allocs)}
-    return contents_of(p.body).names | own
-
-
+# ------------------------------------------------------------------ names and conditions
 def fresh(name: str, taken: frozenset[str] | set[str]) -> str:
     """`name` if it is free, else `name_1`, `name_2`, …"""
     if name not in taken:

@@ -11,10 +11,11 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir import program as ir
 from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Load, Symbol, Var, dtype_of
+from mslang.ir.find import used_names
 from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.program import Block, Buffer, Program, View
 from mslang.ir.reduction import Update
-from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, used_names
+from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr
 from mslang.ir.visit import walk as walk_program
 from mslang.kernel.nodes import (
     AUTO_VECTORIZE,

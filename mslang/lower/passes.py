@@ -12,8 +12,9 @@ import msgspec
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import parts
 from mslang.ir.expr import DynamicRange, Expr, Symbol
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers, map_program_exprs, walk_expr
+from mslang.ir.visit import map_program_exprs, walk_expr
 from mslang.kernel.nodes import Module
 from mslang.kernel.visit import map_functions
 from mslang.lower.align import align

@@ -10,8 +10,9 @@ from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.annotations import MAX_STEPS
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
+from mslang.ir.find import all_buffers, blocks_of, loops_of, path_to_block
 from mslang.ir.program import Buffer, For, Program, Stmt
-from mslang.ir.visit import all_buffers, blocks_of, bodies, loops_of, path_to_block
+from mslang.ir.visit import bodies
 from mslang.schedule.frames import Frame
 from mslang.schedule.interpret import Interpreter
 from mslang.schedule.items import SizedProgram

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from mslang.diagnostics import Diagnostic, Note, ScheduleError, Span, problem
+from mslang.ir.find import contents_of
 from mslang.ir.program import Program
-from mslang.ir.visit import contents_of
 from mslang.schedule.values import Handle as Handle
 from mslang.transform.outcome import BlockRef, BufferRef, Forward, Gone, LoopRef
 from mslang.transform.outcome import Handle as Ref

@@ -10,7 +10,7 @@ import msgspec
 
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Expr, Symbol
-from mslang.ir.visit import all_buffers, blocks_of
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group
 from mslang.schedule import statements, values

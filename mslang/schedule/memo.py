@@ -12,10 +12,9 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from mslang.diagnostics import ScheduleError, problem
-from mslang.ir.expr import Const
-from mslang.ir.program import Block, Program
+from mslang.ir.find import contents_of, without_elements
+from mslang.ir.program import Program
 from mslang.ir.verify import verify
-from mslang.ir.visit import blocks_of, contents
 from mslang.transform.outcome import Outcome
 
 Answer = TypeVar("Answer")
@@ -72,7 +71,7 @@ def outcome(primitive: Callable[..., Outcome], program: Program, arguments: Mapp
 def _outcome(call: _Call) -> Outcome:
     made: Outcome = call.primitive(call.program, **call.arguments)
     _require_elements(call.program, made.program)
-    if made.program is not call.program and any(_holds_blocks(b) for b in blocks_of(made.program.body)):
+    if made.program is not call.program and contents_of(made.program.body).nested:
         _require_well_formed(made.program)
     return made
 
@@ -97,21 +96,17 @@ def _require_elements(before: Program, after: Program) -> None:
     if after is before:
         return
     known = {b.name for b in before.allocs}
-    new = (*(b for b in after.allocs if b.name not in known), *(b for s in blocks_of(after.body) for b in s.allocs))
-    empty = next((b for b in new if any(isinstance(n, Const) and n.value < 1 for n in b.shape)), None)
-    if empty is not None:
+    made = (b for b in after.allocs if b.name not in known)
+    empty = (*without_elements(made), *contents_of(after.body).empty)
+    if empty:
         raise ScheduleError(
             problem(
                 "MS321",
-                f"the new buffer `{empty.name}` would have no elements",
+                f"the new buffer `{empty[0]}` would have no elements",
                 why="an axis or a loop that gives it a dimension has no values",
                 help="leave this step out: what it would stage never runs",
             )
         )
-
-
-def _holds_blocks(block: Block) -> bool:
-    return any(contents(s).blocks for s in block.body)
 
 
 def _require_well_formed(program: Program) -> None:

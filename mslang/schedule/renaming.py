@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mslang.ir.equal import Correspondence
+from mslang.ir.find import used_names
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
-from mslang.ir.visit import fresh, used_names
+from mslang.ir.visit import fresh
 from mslang.schedule.trace import Argument, Condition, Instruction, Operand, Trace, Value
 
 AT = "at("

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mslang.diagnostics import Diagnostic, ScheduleError, problem
 from mslang.ir.expr import Symbol, Var
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers, blocks_of
 from mslang.notebook import page
 from mslang.ops.signature import Group
 from mslang.schedule import methods, values

@@ -11,18 +11,9 @@ import msgspec
 
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Const, Expr
+from mslang.ir.find import all_buffers, blocks_of, contents_of, loops_of, path_to_block, path_to_loop, used_names
 from mslang.ir.program import For, Program
-from mslang.ir.visit import (
-    all_buffers,
-    blocks_of,
-    contents_of,
-    fresh,
-    loops_of,
-    path_to_block,
-    path_to_loop,
-    used_names,
-    walk,
-)
+from mslang.ir.visit import fresh, walk
 from mslang.ops.signature import Group, Signature
 from mslang.schedule import memo, sampling
 from mslang.schedule.arguments import Bound, bind, lowered, resolved, written
@@ -290,6 +281,10 @@ class Session:
         if callable(names):
             names = names(len(outcome.handles))
         drawn, used = self.draws.numbers.keys(), used_names(outcome.program)
+        wanted = [(names[k] if k < len(names) else None) or r.name for k, r in enumerate(outcome.handles)]
+        kept = all(n == r.name and n not in self._names for n, r in zip(wanted, outcome.handles, strict=True))
+        if kept and used.isdisjoint(drawn) and (used & self._names.keys()) <= used_names(self.program):
+            return outcome
         taken = {*used, *self._names, *drawn}
         renaming: dict[Ref, str] = {r: fresh(r.name, taken) for r in _called(outcome.program, used & drawn)}
         # A trace refers to a block or buffer that no result stands for by its own name.
@@ -297,11 +292,10 @@ class Session:
         new -= {r.name for r in (*outcome.handles, *renaming)}
         renaming |= {r: fresh(r.name, taken) for r in _called(outcome.program, new) if not isinstance(r, LoopRef)}
         taken.update(renaming.values())
-        for k, ref in enumerate(outcome.handles):
-            wanted = (names[k] if k < len(names) else None) or ref.name
-            if wanted == ref.name and ref.name not in self._names and ref not in renaming:
+        for name, ref in zip(wanted, outcome.handles, strict=True):
+            if name == ref.name and ref.name not in self._names and ref not in renaming:
                 continue
-            renaming[ref] = fresh(wanted, taken)
+            renaming[ref] = fresh(name, taken)
             taken.add(renaming[ref])
         if not renaming:
             return outcome

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, Note, Span
 from mslang.ir.expr import ONE, Const, Expr, Var, dtype_of
+from mslang.ir.find import blocks_of
 from mslang.ir.program import (
     AXIS_KINDS,
     Annotations,
@@ -25,7 +26,7 @@ from mslang.ir.program import (
     While,
 )
 from mslang.ir.region import Regions, infer_regions
-from mslang.ir.visit import blocks_of, conjunction, conjuncts
+from mslang.ir.visit import conjunction, conjuncts
 from mslang.sema import buffers as parts
 from mslang.sema.adapt import text_of
 from mslang.sema.assign import assignment

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from mslang.diagnostics import Diagnostic
 from mslang.ir.expr import ONE, Expr
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Block, For, If, Let, Program, Stmt, Store, While
-from mslang.ir.visit import blocks_of, free_vars, substitute, walk
+from mslang.ir.visit import free_vars, substitute, walk
 from mslang.sema.declare import Declarations
 from mslang.sema.report import warning
 from mslang.syntax import tree

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from mslang.diagnostics import Diagnostic, MsError, ScheduleError
 from mslang.ir import arith
 from mslang.ir.expr import Const, Expr
+from mslang.ir.find import path_to_block, path_to_loop
 from mslang.ir.program import For, Program
-from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
+from mslang.ir.visit import Path, walk
 from mslang.transform.analysis.position import leaves, loops_above
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome
 from mslang.transform.primitives.compute_inline import compute_inline

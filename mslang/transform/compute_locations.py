@@ -7,8 +7,8 @@ from enum import StrEnum
 from mslang.diagnostics import MsError
 from mslang.ir import arith
 from mslang.ir.expr import ONE
+from mslang.ir.find import path_to_block
 from mslang.ir.program import Program
-from mslang.ir.visit import path_to_block
 from mslang.transform.analysis.dependence import consumers
 from mslang.transform.analysis.instances import loops_beyond_spatial
 from mslang.transform.analysis.position import block_path, common_path, loops_above

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import ScheduleError
 from mslang.ir.expr import ZERO
+from mslang.ir.find import blocks_of
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import blocks_of
 from mslang.transform.analysis.unify import Mismatch, Side, parameters, side
 from mslang.transform.outcome import LoopRef
 from mslang.transform.primitives.blockize import blockize

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from mslang.ir.expr import Expr
+from mslang.ir.find import path_to_block
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import path_to_block
 from mslang.transform.analysis import dependence, legality
 from mslang.transform.analysis.dependence import buffers_read, buffers_written
 from mslang.transform.analysis.position import (

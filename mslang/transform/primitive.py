@@ -14,11 +14,11 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.expr import Expr
+from mslang.ir.find import all_buffers, blocks_of, path_to_loop
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
-from mslang.ir.visit import all_buffers, blocks_of, path_to_loop
 from mslang.ops.signature import REQUIRED, Group, Kind, Param, Signature
 from mslang.transform.analysis.loop_kinds import require_joined_lanes
 from mslang.transform.kinds import Spread

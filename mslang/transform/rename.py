@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from mslang.ir.expr import Expr, Load, Var
+from mslang.ir.find import used_names
 from mslang.ir.program import Block, Buffer, For, Program, Region, Stmt, Store, View
 from mslang.ir.region import hidden_renamed
-from mslang.ir.visit import fresh, map_bodies, map_expr, map_stmt_exprs, used_names, walk
+from mslang.ir.visit import fresh, map_bodies, map_expr, map_stmt_exprs, walk
 from mslang.transform.outcome import BlockRef, BufferRef, Handle, LoopRef, Outcome
 from mslang.transform.rewriting.rewrite import substitute_loops
 

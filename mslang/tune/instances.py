@@ -12,8 +12,8 @@ from mslang.ir import arith
 from mslang.ir.buckets import Bucket, at_sizes
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of
 
 FILE = "instances.json"
 """Where a folder of references says which sizes it holds, each in a folder of its own."""

@@ -8,8 +8,8 @@ from mslang.backend.backend import Options
 from mslang.backend.registry import serving
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.expr import Const, DynamicRange, Symbol
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers
 from mslang.lower.trim import iterations
 from mslang.sema.consteval import evaluate
 from mslang.sema.module import Found, Module

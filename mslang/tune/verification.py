@@ -17,8 +17,9 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.arith import evaluate
 from mslang.ir.dtype import bits, is_float, is_unsigned
 from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Symbol, dtype_of
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Buffer, For, Program, Store
-from mslang.ir.visit import all_buffers, stmt_exprs, walk, walk_expr
+from mslang.ir.visit import stmt_exprs, walk, walk_expr
 from mslang.tune.inputs import bounds_of, drawn
 from mslang.tune.record import Verification
 

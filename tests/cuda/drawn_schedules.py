@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mslang.diagnostics import ScheduleError
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import all_buffers, walk
+from mslang.ir.visit import walk
 from mslang.schedule.handles import Handle
 from mslang.schedule.schedule import Schedule
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef

@@ -13,8 +13,8 @@ from mslang.backend.backend import Options
 from mslang.backend.cuda.backend import CUDA
 from mslang.backend.cuda.default import default_schedule
 from mslang.backend.reference import interpret
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers
 from mslang.lower.gpu import lower
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.rules.gpu.auto import schedule_threads

@@ -14,8 +14,8 @@ import pytest
 from mslang.backend.cuda.nvcc import Nvcc
 from mslang.backend.reference import interpret
 from mslang.ir.expr import Const
+from mslang.ir.find import all_buffers
 from mslang.ir.program import For, Program
-from mslang.ir.visit import all_buffers
 from mslang.kernel import Allocate
 from mslang.kernel.visit import walk as kernel_statements
 from mslang.schedule.replay import replay

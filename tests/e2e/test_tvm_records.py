@@ -22,8 +22,8 @@ from mslang.interop.tvm.trace_in import import_trace
 from mslang.interop.tvm.trace_json import from_data, to_data
 from mslang.interop.tvm.trace_out import export_trace
 from mslang.ir.equal import alpha_equal
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of
 from mslang.resources import stdlib_folder
 from mslang.schedule.replay import replay, space_of_text
 from mslang.sema.modules import load

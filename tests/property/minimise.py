@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir.expr import TRUE, Binary, Call, Cast, Const, Expr, Load, Select, Unary
+from mslang.ir.find import all_buffers
 from mslang.ir.print import print_program
 from mslang.ir.program import Block, For, If, Let, Program, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.verify import verify
-from mslang.ir.visit import all_buffers, map_stmt_exprs, prune, replace_at, walk_expr, walk_paths
+from mslang.ir.visit import map_stmt_exprs, prune, replace_at, walk_expr, walk_paths
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.schedule import Schedule
 from mslang.sema.program import parse_program

@@ -15,8 +15,9 @@ import msgspec
 
 from mslang.diagnostics import MsError
 from mslang.ir.expr import Choice, Const, FreeTile, PerfectTile, Symbol
+from mslang.ir.find import all_buffers, blocks_of, path_to_block, path_to_loop
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import all_buffers, blocks_of, path_to_block, path_to_loop, walk
+from mslang.ir.visit import walk
 from mslang.transform.analysis.dependence import consumers, producers
 from mslang.transform.analysis.position import loops_above
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome

@@ -15,10 +15,11 @@ from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Const, Expr, Load, Symbol, Var
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Axis, Block, Buffer, For, Param, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, all_buffers, free_vars, map_expr, path_to_block, substitute, walk_expr, walk_paths
+from mslang.ir.visit import Path, free_vars, map_expr, substitute, walk_expr, walk_paths
 from mslang.transform.analysis.position import axis_ranges, leaves
 from mslang.transform.analysis.unify import Mismatch, side
 from mslang.transform.outcome import BlockRef, LoopRef

@@ -9,10 +9,11 @@ from types import MappingProxyType
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
+from mslang.ir.find import all_buffers, blocks_of, path_to_block
 from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.operators import Value, maximum
 from mslang.ir.program import Program, Range, Region
-from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
+from mslang.ir.visit import free_vars
 from mslang.transform.analysis.dependence import consumers
 from mslang.transform.analysis.instances import loops_beyond_spatial
 from mslang.transform.analysis.position import loops_above

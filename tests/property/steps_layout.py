@@ -6,9 +6,9 @@ import random
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Const, Expr, Var
+from mslang.ir.find import all_buffers, blocks_of, path_to_block
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.transform.analysis.dependence import buffers_read, buffers_written
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.transform.rewriting.layout_filling import trivial_nest

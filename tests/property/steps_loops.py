@@ -8,9 +8,10 @@ from typing import Any
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Const, Symbol
+from mslang.ir.find import path_to_loop
 from mslang.ir.operators import maximum, minimum
 from mslang.ir.program import Block, For, Program, Stmt
-from mslang.ir.visit import bodies, path_to_loop, walk
+from mslang.ir.visit import bodies, walk
 from mslang.ops.words import TAILS
 from mslang.transform.analysis.position import leaves
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef

@@ -8,8 +8,9 @@ from types import MappingProxyType
 
 from mslang.ir.dtype import is_integer
 from mslang.ir.expr import Binary, Const, Expr, Select
+from mslang.ir.find import all_buffers, blocks_of, path_to_block
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
+from mslang.ir.visit import free_vars
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.dependence import consumers
 from mslang.transform.analysis.formula import formula_of

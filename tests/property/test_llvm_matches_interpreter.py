@@ -13,8 +13,9 @@ from mslang.backend.llvm.compile import compile
 from mslang.backend.reference import interpret
 from mslang.diagnostics import ScheduleError
 from mslang.ir.expr import Const, Expr
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import blocks_of, walk, walk_paths
+from mslang.ir.visit import walk, walk_paths
 from mslang.lower import lower
 from mslang.runtime.arrays import empty, poison
 from mslang.runtime.kernel import load

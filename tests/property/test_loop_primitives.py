@@ -14,9 +14,10 @@ from mslang.backend.reference import interpret
 from mslang.diagnostics import ScheduleError
 from mslang.ir.arith.domain import rows
 from mslang.ir.expr import Choice, Const, Expr, FreeTile, PerfectTile, Symbol
+from mslang.ir.find import blocks_of
 from mslang.ir.program import For, Program
 from mslang.ir.verify import verify
-from mslang.ir.visit import blocks_of, map_program_exprs, walk
+from mslang.ir.visit import map_program_exprs, walk
 from mslang.transform.analysis.position import loops_above
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, LoopRef, Outcome
 from mslang.transform.registry import IMPLEMENTATIONS

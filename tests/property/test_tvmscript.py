@@ -14,19 +14,10 @@ from mslang.interop import tvmscript
 from mslang.interop.tvmscript.write import Dialect
 from mslang.ir.equal import alpha_equal
 from mslang.ir.expr import Call, Cast, Const, DynamicRange, Expr, Load, Symbol, Var, dtype_of
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.print import print_program
 from mslang.ir.program import Axis, Block, Buffer, For, Param, Program, Range, Region, Store
-from mslang.ir.visit import (
-    blocks_of,
-    free_vars,
-    map_expr,
-    map_program_exprs,
-    map_stmt_exprs,
-    path_to_block,
-    replace_at,
-    substitute,
-    walk_expr,
-)
+from mslang.ir.visit import free_vars, map_expr, map_program_exprs, map_stmt_exprs, replace_at, substitute, walk_expr
 from mslang.sema.program import parse_program
 from tests.property import block_programs
 from tests.property.steps import Steps, apply

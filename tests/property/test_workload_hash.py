@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mslang.ir.equal import correspondence, workload_hash
+from mslang.ir.find import blocks_of, used_names
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of, used_names
 from mslang.sema.program import parse_program
 from tests.property.block_programs import random_program
 from tests.property.strategies import programs

@@ -9,9 +9,10 @@ from typing import Any
 from mslang.interop.block_names import tvm_names
 from mslang.interop.tvmscript.names import their_type
 from mslang.ir.expr import Binary, Const, Expr, Var
+from mslang.ir.find import all_buffers, path_to_loop
 from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import all_buffers, path_to_loop, walk
+from mslang.ir.visit import walk
 from mslang.transform.analysis.position import loops_above
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from tests.property.steps import Step

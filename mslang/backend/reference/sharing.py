@@ -8,9 +8,10 @@ import msgspec
 
 from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.expr import Expr
+from mslang.ir.find import joins_lanes
 from mslang.ir.program import LOOP_KINDS, Block, Buffer, For, Program, Stmt, Store
 from mslang.ir.visit import bodies, free_vars, loads_of, stmt_exprs
-from mslang.transform.analysis.loop_kinds import joins_lanes, why_not_joined_lanes
+from mslang.transform.analysis.loop_kinds import why_not_joined_lanes
 
 CONCURRENT = LOOP_KINDS - {"serial", "unrolled"}
 """The kinds of concurrent loops."""

@@ -10,10 +10,11 @@ from mslang.interop.tvm.instructions import Mapped, Role, Slot
 from mslang.interop.tvm.trace_json import Input
 from mslang.interop.tvm.writing import Writing, lacking
 from mslang.ir.expr import Binary, Const, Expr, Symbol
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Block
-from mslang.ir.visit import all_buffers, path_to_block, walk_expr
+from mslang.ir.visit import walk_expr
 from mslang.schedule.handles import Handle
 from mslang.schedule.values import Hole, Location
 

@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from mslang.interop.block_names import guess, tvm_names
 from mslang.interop.tvm import words
+from mslang.ir.find import all_buffers, blocks_of, path_to_block
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
 from mslang.transform.outcome import BlockRef

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mslang.ir.expr import ONE, Expr, Var
+from mslang.ir.find import path_to_block
 from mslang.ir.program import Block, Store
-from mslang.ir.visit import free_vars, loads_of, path_to_block, stmt_exprs, walk
+from mslang.ir.visit import free_vars, loads_of, stmt_exprs, walk
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import blocks_of, path_to_block
 from mslang.transform.analysis.position import scope_body
 
 

@@ -12,9 +12,9 @@ from mslang.interop.tvm.names import TvmNames
 from mslang.interop.tvm.trace_json import Input, Name
 from mslang.ir.arith import simplify, substitute_symbols
 from mslang.ir.expr import Const, Expr
+from mslang.ir.find import blocks_of, path_to_block, path_to_loop
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Block, For
-from mslang.ir.visit import blocks_of, path_to_block, path_to_loop
 from mslang.schedule import distribution
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session

@@ -35,9 +35,10 @@ from mslang.interop.tvm.reindexed import units_in_sums
 from mslang.interop.tvm.state import ROOT, State, misfit
 from mslang.interop.tvm.trace_json import Input, Inst, Name, TvmTrace
 from mslang.ir.arith import simplify
+from mslang.ir.find import blocks_of
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import blocks_of, walk
+from mslang.ir.visit import walk
 from mslang.ops.signature import Required
 from mslang.schedule import sampling
 from mslang.schedule.arguments import bind

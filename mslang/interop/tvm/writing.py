@@ -9,7 +9,7 @@ from mslang.interop.tvm.names import TvmNames
 from mslang.interop.tvm.trace_json import Input, Inst, Name, TvmTrace
 from mslang.ir import arith
 from mslang.ir.expr import Const, Expr
-from mslang.ir.visit import blocks_of, path_to_loop
+from mslang.ir.find import blocks_of, path_to_loop
 from mslang.schedule import distribution
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session

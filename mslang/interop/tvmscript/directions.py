@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from mslang.ir.expr import Expr
+from mslang.ir.find import blocks_of
 from mslang.ir.program import AttrValue, Block, Evaluate, For, If, Let, Program, Stmt, Store, While
 from mslang.ir.unwritten import unwritten
-from mslang.ir.visit import blocks_of, loads_of
+from mslang.ir.visit import loads_of
 
 _Event = tuple[str, bool]
 """A buffer, and whether it is written."""

@@ -22,10 +22,11 @@ from mslang.interop.tvmscript.scope import Array, Scope, plain
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.ir.arith import equal
 from mslang.ir.expr import ONE, ZERO, Const, Expr, Var
+from mslang.ir.find import blocks_of
 from mslang.ir.intrin import KEY, Intrin, with_record
 from mslang.ir.program import Block, Buffer, For, Region, Stmt, View
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import blocks_of, map_bodies, map_expr, map_stmt_exprs, walk
+from mslang.ir.visit import map_bodies, map_expr, map_stmt_exprs, walk
 from mslang.transform.rename import renamed
 
 if TYPE_CHECKING:

@@ -39,6 +39,7 @@ from mslang.interop.tvmscript.spelling import (
 from mslang.ir.arith import simplify
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import TRUE, ZERO, DynamicRange, Expr, Symbol, Var, dtype_of
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.intrin import PLACEHOLDER, intrin_of, recorded
 from mslang.ir.program import (
     Annotations,
@@ -59,7 +60,7 @@ from mslang.ir.program import (
 )
 from mslang.ir.region import stop_of
 from mslang.ir.symbols import buffer_exprs, symbols_of
-from mslang.ir.visit import all_buffers, blocks_of, free_vars, substitute, walk_expr
+from mslang.ir.visit import free_vars, substitute, walk_expr
 from mslang.kernel.nodes import AUTO_VECTORIZE
 from mslang.lower.layout import row_major
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from mslang.diagnostics import ScheduleError
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr
+from mslang.ir.find import all_buffers, blocks_of, loops_of, path_to_block
 from mslang.ir.program import AttrValue, Block, For, Program
-from mslang.ir.visit import Path, all_buffers, blocks_of, loops_of, path_to_block, walk
+from mslang.ir.visit import Path, walk
 from mslang.lower.gpu.axes import THREAD_AXES
 from mslang.transform.outcome import LoopRef
 from mslang.transform.primitives.loop_kinds import bind, vectorize

@@ -27,25 +27,12 @@ from mslang.ir.annotations import ATOMIC
 from mslang.ir.arith.linear import condition
 from mslang.ir.atomics import is_atomic
 from mslang.ir.expr import TRUE, ZERO, Binary, Call, Const, Expr, Load, Var, dtype_of
+from mslang.ir.find import all_buffers, loops_of, path_to_block, used_names
 from mslang.ir.intrin import intrin_of
 from mslang.ir.program import Axis, Block, Buffer, For, If, Let, Program, Stmt, Store
 from mslang.ir.reducers import Extreme, Match, Reducer, at_once, combined, identity_of, match_reducer
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import (
-    Path,
-    all_buffers,
-    conjunction,
-    conjuncts,
-    free_vars,
-    fresh,
-    loops_of,
-    path_to_block,
-    replace_at,
-    substitute,
-    used_names,
-    walk,
-    walk_paths,
-)
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, fresh, replace_at, substitute, walk, walk_paths
 from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP
 from mslang.transform.analysis.carried_dependence import reaches
 from mslang.transform.analysis.rfactor_legality import rises

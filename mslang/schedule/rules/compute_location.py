@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Block
-from mslang.ir.visit import blocks_of
 from mslang.schedule.rules.nests import block_handle, chain_below, do, draw, loops_around, untiled
 from mslang.schedule.sampling import locations
 from mslang.transform.analysis.position import leaves

@@ -12,8 +12,9 @@ import math
 from collections.abc import Iterator
 
 from mslang.ir.expr import Call, Const, Select
+from mslang.ir.find import path_to_block
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import free_vars, path_to_block, stmt_exprs, walk, walk_expr
+from mslang.ir.visit import free_vars, stmt_exprs, walk, walk_expr
 from mslang.schedule.handles import Handle
 from mslang.schedule.interpret import Interpreter, World
 from mslang.schedule.rules.cpu.contraction import contraction

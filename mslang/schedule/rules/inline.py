@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.ir.expr import ONE, Call, Const, Expr, Load
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.program import Block, Program, Region, Store
-from mslang.ir.visit import blocks_of, free_vars, loads_of, path_to_block, stmt_exprs, walk, walk_expr
+from mslang.ir.visit import free_vars, loads_of, stmt_exprs, walk, walk_expr
 from mslang.schedule.rules.nests import allows, block_handle, do
 from mslang.schedule.session import Session
 from mslang.transform.getters import consumers, has_branch, is_output, producers

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from mslang.diagnostics import MsError
 from mslang.ir.expr import Const
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import blocks_of, path_to_block
 from mslang.schedule.arguments import bind
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.ir.expr import Const
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.intrin import intrin_of
 from mslang.ir.program import Block, For, Region
-from mslang.ir.visit import blocks_of, free_vars, path_to_block
+from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.nests import (
     allows,

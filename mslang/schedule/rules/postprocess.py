@@ -14,8 +14,8 @@ import msgspec
 
 from mslang.diagnostics import MsError
 from mslang.extensions import POSTPROCESSORS, allowed, loaded
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import blocks_of, path_to_block
 from mslang.schedule.rules.nests import attempt, block_handle, do, handle, loops_around
 from mslang.schedule.rules.rule import Rule, apply_rules
 from mslang.transform.analysis.axes import axis_loops

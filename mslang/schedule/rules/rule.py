@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mslang.diagnostics import MsError
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Block
-from mslang.ir.visit import blocks_of
 from mslang.schedule.decisions import Alternatives, Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.nests import block_handle, block_of

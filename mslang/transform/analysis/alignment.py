@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
+from mslang.ir.find import blocks_of
 from mslang.ir.program import AttrValue, Block, Program
-from mslang.ir.visit import blocks_of
 from mslang.transform.analysis.dependence import buffers_written
 
 ALIGNMENT = "buffer_dim_align"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mslang.ir.find import path_to_block, path_to_loop
 from mslang.ir.program import For, Program
-from mslang.ir.visit import Path, free_vars, path_to_block, path_to_loop
+from mslang.ir.visit import Path, free_vars
 from mslang.transform.analysis.position import block_at, block_path, leaves, loops_above
 from mslang.transform.outcome import BlockRef, LoopRef, refuse
 

@@ -13,21 +13,11 @@ from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Region, Stmt
 from mslang.ir.region import resolved
 from mslang.ir.text import kind_text
-from mslang.ir.visit import (
-    Path,
-    all_buffers,
-    conjunction,
-    conjuncts,
-    free_vars,
-    loads_of,
-    substitute,
-    walk,
-    walk_expr,
-    walk_paths,
-)
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute, walk, walk_expr, walk_paths
 from mslang.transform.analysis.accesses import guard_regions, updated_regions
 from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.definite_writes import Box, paved, tile_numbers

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
-from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
+from mslang.ir.visit import Path, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
 from mslang.transform.analysis.axis_bounds import narrowed
 from mslang.transform.analysis.definite_writes import Box as Box
 from mslang.transform.analysis.definite_writes import filled_box, moved, paved, provably_stored, viewed

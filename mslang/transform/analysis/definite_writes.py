@@ -9,8 +9,9 @@ from mslang.diagnostics import MsError
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Block, Evaluate, For, If, Let, Range, Region, Stmt, Store
-from mslang.ir.visit import Path, blocks_of, conjuncts, free_vars, loads_of, substitute, walk
+from mslang.ir.visit import Path, conjuncts, free_vars, loads_of, substitute, walk
 from mslang.transform.analysis.position import (
     axis_ranges,
     bindings,

@@ -8,8 +8,9 @@ from functools import lru_cache
 
 import msgspec
 
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Block, Program, Stmt
-from mslang.ir.visit import Path, blocks_of, walk_paths
+from mslang.ir.visit import Path, walk_paths
 from mslang.transform.analysis.accesses import guard_loads, init_footprint
 from mslang.transform.analysis.position import block_at, leaves, scope_body, scope_buffers
 

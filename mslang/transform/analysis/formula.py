@@ -20,16 +20,9 @@ from mslang.ir.expr import (
     children,
     with_children,
 )
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Block, Let, Program, Range, Store
-from mslang.ir.visit import (
-    blocks_of,
-    conjunction,
-    conjuncts,
-    free_vars,
-    loads_of,
-    map_expr,
-    substitute,
-)
+from mslang.ir.visit import conjunction, conjuncts, free_vars, loads_of, map_expr, substitute
 
 
 # ------------------------------------------------------------------ taking out

@@ -6,14 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import ZERO, Binary, Expr
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Block, Program, Range, Region, Store
 from mslang.ir.region import hidden
-from mslang.ir.visit import (
-    Path,
-    blocks_of,
-    loads_of,
-    substitute,
-)
+from mslang.ir.visit import Path, loads_of, substitute
 from mslang.transform.analysis.cover import produced_box, why_not_covered
 from mslang.transform.analysis.definite_writes import Box
 from mslang.transform.analysis.dependence import (

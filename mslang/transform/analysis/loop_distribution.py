@@ -16,10 +16,11 @@ from mslang.diagnostics import MsError
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, For, Program, Range, Region, Store
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.reduction import update_of
-from mslang.ir.visit import Path, all_buffers, free_vars, fresh, loads_of, stmt_exprs, substitute, walk
+from mslang.ir.visit import Path, free_vars, fresh, loads_of, stmt_exprs, substitute, walk
 from mslang.transform.analysis.carried_dependence import storages_of
 from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.definite_writes import Box

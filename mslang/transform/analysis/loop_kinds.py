@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
-from mslang.ir.annotations import JOINED
 from mslang.ir.expr import ONE, Binary
+from mslang.ir.find import all_buffers, blocks_of, contents_of, joins_lanes, path_to_loop
 from mslang.ir.program import LOOP_KINDS, For, Program
 from mslang.ir.reducers import combines_in_any_order
-from mslang.ir.visit import Path, all_buffers, blocks_of, contents_of, path_to_loop, walk, walk_paths
+from mslang.ir.visit import Path, walk, walk_paths
 from mslang.transform.analysis.accesses import why_not_own_elements
 from mslang.transform.analysis.carried_dependence import (
     leaf_paths,
@@ -88,11 +88,6 @@ def why_not_joined_lanes(path: Path) -> str | None:
     return None if others is None else f"block `{block.name}` reads elements that it does not update: {others}"
 
 
-def joins_lanes(loop: For) -> bool:
-    """Whether a loop is vectorized with the permission that its lanes combine parts of one reduction."""
-    return loop.kind == "vectorized" and dict(loop.annotations).get(JOINED) is True
-
-
 def _joined(program: Program, path: Path) -> bool:
     """Whether the iterations of the loop at the end of a path may depend on each other, as parts of one reduction."""
     loop = loop_at(path)
@@ -107,8 +102,7 @@ def require_joined_lanes(before: Program, after: Program, primitive: str) -> Non
     Raises:
         ScheduleError: MS310, such a loop does something else, or lost the permission and its lanes are dependent.
     """
-    lanes = [p for p in (before, after) if contents_of(p.body).vectorized]
-    marked = {s.var for p in lanes for s in walk(p.body) if isinstance(s, For) and joins_lanes(s)}
+    marked = contents_of(before.body).joined | contents_of(after.body).joined
     if not marked:
         return
     for path in walk_paths(after.body):

@@ -9,20 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mslang.ir.expr import Const, Expr
+from mslang.ir.find import all_buffers, blocks_of, loops_of, path_to_block, path_to_loop, used_names
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt
 from mslang.ir.symbols import symbols_of
-from mslang.ir.visit import (
-    Path,
-    all_buffers,
-    blocks_of,
-    bodies,
-    loops_of,
-    path_to_block,
-    path_to_loop,
-    substitute,
-    used_names,
-    walk,
-)
+from mslang.ir.visit import Path, bodies, substitute, walk
 from mslang.transform.outcome import BlockRef, BufferRef, Handle, LoopRef, refuse
 
 

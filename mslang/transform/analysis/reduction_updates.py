@@ -8,9 +8,10 @@ import msgspec
 
 from mslang.ir import arith
 from mslang.ir.expr import Const, Expr, Load, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, Let, Program, Stmt, Store
 from mslang.ir.reducers import Extreme, Match, Reducer, identity_of, match_reducer
-from mslang.ir.visit import all_buffers, free_vars, loads_of
+from mslang.ir.visit import free_vars, loads_of
 from mslang.transform.analysis.formula import formula_of
 from mslang.transform.outcome import refuse
 

@@ -9,10 +9,11 @@ import msgspec
 from mslang.ir import arith
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import Expr, Var
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Block, For, Program, Store
 from mslang.ir.reduction import identity, update_of
 from mslang.ir.region import hidden
-from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, loads_of, path_to_block, substitute
+from mslang.ir.visit import Path, conjuncts, free_vars, loads_of, substitute
 from mslang.transform.analysis.dependence import consumers, storage_of, storages_read, storages_written, writers
 from mslang.transform.analysis.initialization import why_may_not_iterate
 from mslang.transform.analysis.inlining import complete_formula, require_inner

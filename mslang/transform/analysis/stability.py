@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Binary, Expr, Var
+from mslang.ir.find import path_to_block, path_to_loop
 from mslang.ir.program import Evaluate, For, Program, Range, Region, While
-from mslang.ir.visit import Path, free_vars, loads_of, path_to_block, path_to_loop, walk
+from mslang.ir.visit import Path, free_vars, loads_of, walk
 from mslang.transform.analysis.accesses import guard_loads
 from mslang.transform.analysis.carried_dependence import (
     leaf_paths,
@@ -89,10 +90,10 @@ def why_other_results(program: Program, before: Path, done: Program, after: Path
         storages = sorted(storages_read(program, reader) & storages_written(program, block))
         if reader is block or not storages:
             continue
-        still = _loops_shared(after, path_to_block(done, reader.name) or ())
-        same = {s.var for s in still if alike(before, after, program, done, s)}
+        still = {s.var for s in _loops_shared(after, path_to_block(done, reader.name) or ())}
         for s in _loops_shared(before, path_to_block(program, reader.name) or ()):
-            for storage in () if s.var in same else storages:
+            same = s.var in still and alike(before, after, program, done, s)
+            for storage in () if same else storages:
                 reason = why_not_stable(program, storage, path_to_loop(program, s.var) or ())
                 reason = reason or _why_not_anew(program, path_to_block(program, reader.name) or (), storage, s)
                 if reason is not None:

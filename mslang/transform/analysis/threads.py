@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
+from mslang.ir.find import all_buffers, contents_of
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, For, If, Let, Program, Stmt, While
-from mslang.ir.visit import Path, all_buffers, contents_of, free_vars, stmt_exprs, walk, walk_paths
+from mslang.ir.visit import Path, free_vars, stmt_exprs, walk, walk_paths
 from mslang.transform.analysis.dependence import paths_touching, storages_read, storages_written
 from mslang.transform.analysis.position import block_at, is_under, leaves, loop_at
 from mslang.transform.outcome import refuse

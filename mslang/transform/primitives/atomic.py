@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from mslang.ir.annotations import ATOMIC
 from mslang.ir.atomics import atomic_update, is_atomic
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers
 from mslang.transform.analysis.dependence import storage_of
 from mslang.transform.analysis.position import block_at, block_path
 from mslang.transform.outcome import BlockRef, Outcome, refuse

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Stmt
 from mslang.ir.region import infer_regions
 from mslang.ir.text import kind_text
-from mslang.ir.visit import Path, all_buffers, conjunction, free_vars, fresh
+from mslang.ir.visit import Path, conjunction, free_vars, fresh
 from mslang.transform.analysis.accesses import updated_regions, why_not_own_elements
 from mslang.transform.analysis.initialization import why_may_not_iterate, why_not_overwritten
 from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once

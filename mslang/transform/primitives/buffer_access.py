@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Annotations, Block, Buffer, Program, Range, Region
 from mslang.ir.region import HIDDEN, infer_regions
-from mslang.ir.visit import Path, all_buffers
+from mslang.ir.visit import Path
 from mslang.transform.analysis.bounds_by_enumeration import inside
 from mslang.transform.analysis.cover import consumed_box, covers
 from mslang.transform.analysis.definite_writes import Box

@@ -25,19 +25,10 @@ from mslang.ir.expr import (
     children,
     dtype_of,
 )
+from mslang.ir.find import path_to_block
 from mslang.ir.functions import FUNCTIONS
 from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
-from mslang.ir.visit import (
-    Path,
-    free_vars,
-    loads_of,
-    map_expr,
-    map_stmt_exprs,
-    path_to_block,
-    stmt_exprs,
-    walk,
-    walk_expr,
-)
+from mslang.ir.visit import Path, free_vars, loads_of, map_expr, map_stmt_exprs, stmt_exprs, walk, walk_expr
 from mslang.transform.analysis.cover import consumed_box
 from mslang.transform.analysis.position import axis_ranges, block_at, block_path, ranges_above, scope_path, taken_names
 from mslang.transform.kinds import Scope

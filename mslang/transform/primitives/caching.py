@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mslang.ir import arith
+from mslang.ir.find import path_to_block
 from mslang.ir.program import For, Program
-from mslang.ir.visit import path_to_block
 from mslang.transform.analysis.dependence import buffers_read, buffers_written, storage_of, writers
 from mslang.transform.analysis.instances import loops_beyond_spatial
 from mslang.transform.analysis.loop_kinds import require_shared_apart

@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from mslang.ir.dtype import bits, is_integer, is_unsigned
 from mslang.ir.expr import ZERO, Binary, Cast, Const, Expr, Load, Var, dtype_of
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Axis, Block, Buffer, Program, Range, Store
 from mslang.ir.reduction import update_of
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, all_buffers, free_vars, fresh, loads_of, path_to_block
+from mslang.ir.visit import Path, free_vars, fresh, loads_of
 from mslang.transform.analysis.dependence import storage_of, storages_written
 from mslang.transform.analysis.inlining import require_covered
 from mslang.transform.analysis.instances import domains_of, portable_predicate, runs_all

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir import arith
 from mslang.ir.expr import ZERO, Var
+from mslang.ir.find import all_buffers, path_to_block, path_to_loop
 from mslang.ir.program import Block, Buffer, Program, Range, Region
-from mslang.ir.visit import Path, all_buffers, free_vars, path_to_block, path_to_loop
+from mslang.ir.visit import Path, free_vars
 from mslang.transform.analysis.axes import called
 from mslang.transform.analysis.cover import consumed_box, produces_for
 from mslang.transform.analysis.definite_writes import Box

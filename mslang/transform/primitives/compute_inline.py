@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mslang.ir.expr import Expr
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Block, Program, Range, Region
 from mslang.ir.region import hidden
-from mslang.ir.visit import (
-    Path,
-    all_buffers,
-    loads_of,
-    path_to_block,
-    substitute,
-    walk,
-)
+from mslang.ir.visit import Path, loads_of, substitute, walk
 from mslang.transform.analysis.cover import produces_for
 from mslang.transform.analysis.dependence import (
     buffers_read,

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Select, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, For, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, guarded, loads_of, substitute
+from mslang.ir.visit import Path, conjuncts, free_vars, fresh, guarded, loads_of, substitute
 from mslang.transform.analysis.cover import produces_for
 from mslang.transform.analysis.dependence import consumers
 from mslang.transform.analysis.formula import formula_of, tidy_value

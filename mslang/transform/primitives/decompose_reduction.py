@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Block, For, Program
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, all_buffers, free_vars, fresh, path_to_block, substitute
+from mslang.ir.visit import Path, free_vars, fresh, substitute
 from mslang.transform.analysis.accesses import guard_loads, init_footprint
 from mslang.transform.analysis.cover import produces_for
 from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written

@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import Binary, Const, Expr, Load
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import For, Program, Region, Store
 from mslang.ir.reduction import identity, update_of
 from mslang.ir.region import infer_regions, point
-from mslang.ir.visit import Path, all_buffers, loads_of, path_to_block, substitute
+from mslang.ir.visit import Path, loads_of, substitute
 from mslang.transform.analysis.dependence import consumers, producers, storage_of
 from mslang.transform.analysis.formula import at_element, inverse, tidy_value
 from mslang.transform.analysis.inlining import complete_formula, limits, made_for_all, require_covered, require_inner

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.annotations import JOINED, MAX_STEPS
 from mslang.ir.expr import ZERO, Binary, DynamicRange, Expr, Symbol
+from mslang.ir.find import blocks_of
 from mslang.ir.print import print_expr
 from mslang.ir.program import Annotations, For, Program
-from mslang.ir.visit import Path, blocks_of, free_vars, walk, walk_expr
+from mslang.ir.visit import Path, free_vars, walk, walk_expr
 from mslang.transform.analysis.carried_dependence import (
     why_not_data_parallel,
     why_not_independent,

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
+from mslang.ir.find import path_to_loop
 from mslang.ir.print import print_expr
 from mslang.ir.program import For, Program, Stmt
-from mslang.ir.visit import Path, free_vars, fresh, path_to_loop
+from mslang.ir.visit import Path, free_vars, fresh
 from mslang.ops.words import TAILS
 from mslang.transform.analysis.interchange import why_not_reorderable
 from mslang.transform.analysis.loop_kinds import require_kinds

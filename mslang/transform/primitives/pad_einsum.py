@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from mslang.ir import arith
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Var, dtype_of
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import Path, all_buffers, free_vars, path_to_block
+from mslang.ir.visit import Path, free_vars
 from mslang.transform.analysis.carried_dependence import why_unplaced
 from mslang.transform.analysis.dependence import consumers, storages_read, storages_written
 from mslang.transform.analysis.einsum_formula import PRIMITIVE, Product, fill_for, product_of

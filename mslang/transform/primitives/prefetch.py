@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.annotations import PREFETCH
 from mslang.ir.expr import ZERO, Binary, Expr
+from mslang.ir.find import blocks_of
 from mslang.ir.program import For, Program
-from mslang.ir.visit import blocks_of, free_vars
+from mslang.ir.visit import free_vars
 from mslang.transform.analysis.dependence import buffers_read
 from mslang.transform.analysis.position import buffer_named, loop_at, loop_path
 from mslang.transform.outcome import BufferRef, LoopRef, Outcome, refuse

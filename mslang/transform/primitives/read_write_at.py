@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from mslang.ir import arith
+from mslang.ir.find import blocks_of, path_to_block, path_to_loop
 from mslang.ir.program import Block, Buffer, For, Program, Range, Stmt
 from mslang.ir.region import hidden
-from mslang.ir.visit import Path, blocks_of, path_to_block, path_to_loop
+from mslang.ir.visit import Path
 from mslang.transform.analysis.cover import Box, image, produced_box, why_not_covered
 from mslang.transform.analysis.dependence import (
     buffers_read,

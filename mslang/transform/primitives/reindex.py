@@ -7,18 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
+from mslang.ir.find import path_to_block
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Block, Buffer, For, Let, Program, Range, Stmt, Store
-from mslang.ir.visit import (
-    Path,
-    bodies,
-    free_vars,
-    loads_of,
-    path_to_block,
-    stmt_exprs,
-    substitute,
-    walk_expr,
-)
+from mslang.ir.visit import Path, bodies, free_vars, loads_of, stmt_exprs, substitute, walk_expr
 from mslang.transform.analysis.dependence import (
     buffers_read,
     buffers_written,

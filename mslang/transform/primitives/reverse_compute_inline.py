@@ -9,19 +9,10 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import Expr, Load
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Block, For, Program, Range, Region, Stmt, Store
 from mslang.ir.region import infer_regions, point
-from mslang.ir.visit import (
-    Path,
-    all_buffers,
-    conjunction,
-    conjuncts,
-    guarded,
-    loads_of,
-    map_expr,
-    path_to_block,
-    substitute,
-)
+from mslang.ir.visit import Path, conjunction, conjuncts, guarded, loads_of, map_expr, substitute
 from mslang.transform.analysis.dependence import (
     buffers_read,
     buffers_written,

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, TRUE, ZERO, Expr, Load, Select, Symbol, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Axis, Block, Buffer, For, Let, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, fresh, substitute
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, fresh, substitute
 from mslang.transform.analysis.formula import tidy_value
 from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.position import (

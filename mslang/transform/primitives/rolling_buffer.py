@@ -13,21 +13,10 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Load, Var
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt, Store
 from mslang.ir.region import hidden
-from mslang.ir.visit import (
-    Path,
-    blocks_of,
-    free_vars,
-    fresh,
-    guarded,
-    map_bodies,
-    map_expr,
-    map_stmt_exprs,
-    path_to_block,
-    substitute,
-    walk,
-)
+from mslang.ir.visit import Path, free_vars, fresh, guarded, map_bodies, map_expr, map_stmt_exprs, substitute, walk
 from mslang.transform.analysis.cover import produced_box, produces_for
 from mslang.transform.analysis.definite_writes import Box
 from mslang.transform.analysis.dependence import (

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Cast, Const, Expr, Load, Select, Var, dtype_of
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Axis, Block, Buffer, For, Let, Program, Range, Stmt, Store
 from mslang.ir.reduction import identity
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import all_buffers, conjunction, free_vars, fresh, map_expr, path_to_block, substitute
+from mslang.ir.visit import conjunction, free_vars, fresh, map_expr, substitute
 from mslang.transform.analysis.formula import tidy_value
 from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.position import bindings, loop_path, loops_above

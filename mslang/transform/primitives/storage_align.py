@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mslang.ir.find import blocks_of
 from mslang.ir.intrin import intrin_of
 from mslang.ir.program import AttrValue, Block, Program
-from mslang.ir.visit import blocks_of
 from mslang.transform.analysis.alignment import ALIGNMENT, alignment_entries, with_alignments
 from mslang.transform.analysis.dependence import storage_of
 from mslang.transform.analysis.position import block_at, block_path, buffer_named

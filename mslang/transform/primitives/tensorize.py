@@ -10,18 +10,11 @@ from msgspec.structs import replace
 from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Expr, Var
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.intrin import KEY, Intrin, intrin_of, with_record
 from mslang.ir.program import Block, For, Program, Range, Region, Stmt, View
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import (
-    all_buffers,
-    blocks_of,
-    fresh,
-    map_bodies,
-    map_expr,
-    map_stmt_exprs,
-    walk,
-)
+from mslang.ir.visit import fresh, map_bodies, map_expr, map_stmt_exprs, walk
 from mslang.transform.analysis.alignment import alignments
 from mslang.transform.analysis.position import axis_ranges, block_at, block_path, taken_names
 from mslang.transform.analysis.unify import Mismatch, Operand, side, unify

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ZERO, Cast, Const, Expr, Symbol, Var
+from mslang.ir.find import all_buffers, blocks_of, path_to_block
 from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, Buffer, Packing, Param, Program, Range, Stmt, Store
-from mslang.ir.visit import all_buffers, blocks_of, fresh, map_bodies, path_to_block, walk_expr
+from mslang.ir.visit import fresh, map_bodies, walk_expr
 from mslang.transform.analysis.alignment import without_alignment
 from mslang.transform.analysis.dependence import buffers_read, buffers_written, writers
 from mslang.transform.analysis.index_maps import Image, hull, image, why_not_fitting

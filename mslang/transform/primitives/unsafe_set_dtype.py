@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from mslang.ir.dtype import parts
 from mslang.ir.expr import Cast, Expr, Load
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.intrin import intrin_of
 from mslang.ir.program import Block, Buffer, Program, Stmt, Store, View
-from mslang.ir.visit import all_buffers, blocks_of, map_bodies, map_expr, map_program_exprs
+from mslang.ir.visit import map_bodies, map_expr, map_program_exprs
 from mslang.transform.analysis.dependence import buffers_written, storage_of
 from mslang.transform.analysis.position import block_at, block_path, buffer_named
 from mslang.transform.kinds import ElementType

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Load, Select, Symbol, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Region, Stmt, Store
 from mslang.ir.visit import (
     Path,
-    all_buffers,
     conjunction,
     conjuncts,
     free_vars,

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Axis, Block, For, Program, Range, Region
 from mslang.ir.region import HIDDEN, hidden, infer_regions
-from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, substitute, walk
+from mslang.ir.visit import Path, conjuncts, free_vars, fresh, substitute, walk
 from mslang.transform.analysis.cover import cuts_only_outside, only_guards
 from mslang.transform.analysis.position import axis_ranges, bindings, block_at, ranges_above, taken_names
 from mslang.transform.outcome import refuse

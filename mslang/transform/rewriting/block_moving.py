@@ -9,9 +9,10 @@ import msgspec
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Expr
+from mslang.ir.find import path_to_block, path_to_loop
 from mslang.ir.program import Block, For, Program, Range
 from mslang.ir.text import kind_text
-from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
+from mslang.ir.visit import Path, walk
 from mslang.transform.analysis.cover import produces_for, why_not_covered
 from mslang.transform.analysis.dependence import (
     buffers_read,

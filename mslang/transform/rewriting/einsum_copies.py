@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Select, Symbol, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Axis, Block, Buffer, For, Let, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import all_buffers, conjunction, fresh, map_expr
+from mslang.ir.visit import conjunction, fresh, map_expr
 from mslang.transform.analysis.einsum_formula import Access, Fill
 from mslang.transform.rewriting.buffer_replacement import work_on
 from mslang.transform.rewriting.nest import nest

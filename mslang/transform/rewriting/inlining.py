@@ -10,15 +10,10 @@ from mslang.ir.expr import (
     Expr,
     Load,
 )
+from mslang.ir.find import path_to_block
 from mslang.ir.program import Block, Buffer, Program, Stmt
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import (
-    Path,
-    map_bodies,
-    map_expr,
-    map_stmt_exprs,
-    path_to_block,
-)
+from mslang.ir.visit import Path, map_bodies, map_expr, map_stmt_exprs
 from mslang.transform.analysis.position import block_at, scope_path
 from mslang.transform.rewriting.rewrite import put
 

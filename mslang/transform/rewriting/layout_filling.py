@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ONE, TRUE, ZERO, Const, Expr, Select, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Region, Stmt, Store
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, all_buffers, fresh, replace_at, substitute
+from mslang.ir.visit import Path, fresh, replace_at, substitute
 from mslang.transform.analysis.dependence import buffers_read, buffers_written, paths_touching
 from mslang.transform.analysis.index_maps import Image
 from mslang.transform.analysis.loop_kinds import require_kinds

@@ -12,9 +12,10 @@ from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Axis, Block, Buffer, For, If, Program, Range, Region, Stmt, Store
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, all_buffers, fresh, loads_of, path_to_block, stmt_exprs, substitute, walk, walk_expr
+from mslang.ir.visit import Path, fresh, loads_of, stmt_exprs, substitute, walk, walk_expr
 from mslang.transform.analysis.accesses import updated_regions
 from mslang.transform.analysis.carried_dependence import leaf_paths, reaches, why_unplaced
 from mslang.transform.analysis.cover import why_not_covered

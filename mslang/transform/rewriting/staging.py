@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Expr, Load, Symbol, Var
+from mslang.ir.find import all_buffers, path_to_block, path_to_loop
 from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
-from mslang.ir.visit import Path, all_buffers, fresh, loads_of, path_to_block, path_to_loop, stmt_exprs, walk
+from mslang.ir.visit import Path, fresh, loads_of, stmt_exprs, walk
 from mslang.transform.analysis.carried_dependence import why_not_independent
 from mslang.transform.analysis.cover import Box, consumed_box, produced_box, produces_for, why_not_covered
 from mslang.transform.analysis.definite_writes import viewed

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from mslang.ir.expr import Const, Expr
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Block, Buffer, For, Stmt, Store
-from mslang.ir.visit import all_buffers, bodies, free_vars, path_to_block, walk
+from mslang.ir.visit import bodies, free_vars, walk
 from mslang.schedule.handles import Handle
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.values import Size

@@ -21,9 +21,9 @@ from mslang.cli.main import main
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash, workload_hash
 from mslang.ir.expr import Const
+from mslang.ir.find import blocks_of
 from mslang.ir.print import print_program
 from mslang.ir.program import For, Program
-from mslang.ir.visit import blocks_of
 from mslang.resources import stdlib_folder
 from mslang.runtime.timing import Timing
 from mslang.schedule.replay import space_of_text

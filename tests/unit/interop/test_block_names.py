@@ -9,9 +9,9 @@ from mslang.interop.block_names import ATTRIBUTE, guess, tvm_names, with_names
 from mslang.interop.tvm import import_trace, programs, to_graph
 from mslang.interop.tvm.trace_json import from_data
 from mslang.interop.tvm.trace_out import export_trace
+from mslang.ir.find import blocks_of
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of
 from mslang.sema.program import parse_program
 
 # As te and topi name stages: blocks and buffers alike, numbered apart from one another.

@@ -8,11 +8,12 @@ import pytest
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError
 from mslang.interop import tvmscript
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.print import print_program
 from mslang.ir.program import For
 from mslang.ir.verify import verify
-from mslang.ir.visit import blocks_of, path_to_block, walk
+from mslang.ir.visit import walk
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import LoopRef
 from mslang.transform.primitives.tensorize import tensorize

@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from mslang.ir.expr import Binary, Const, Expr, Var
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import Program, Range
 from mslang.ir.region import infer_regions, range_between, stop_of
 from mslang.ir.text import region_text
 from mslang.ir.verify import verify
-from mslang.ir.visit import all_buffers, blocks_of
 from mslang.sema.program import parse_program
 
 

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from mslang.backend.reference import interpret
 from mslang.diagnostics import MsError
 from mslang.ir.expr import Const
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers
 from mslang.kernel.nodes import Body, Store
 from mslang.kernel.print import print_module
 from mslang.kernel.verify import verify

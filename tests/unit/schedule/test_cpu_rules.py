@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from mslang.api import build
+from mslang.ir.find import blocks_of
 from mslang.ir.program import For, Program
-from mslang.ir.visit import blocks_of, walk
+from mslang.ir.visit import walk
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.automatic import automatic_space

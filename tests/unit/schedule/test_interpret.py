@@ -4,7 +4,7 @@ import pytest
 
 from mslang.diagnostics import MsError
 from mslang.ir.expr import Const
-from mslang.ir.visit import blocks_of, loops_of, path_to_block
+from mslang.ir.find import blocks_of, loops_of, path_to_block
 from mslang.schedule.replay import replay
 from mslang.schedule.space import Candidate
 from mslang.schedule.trace import Operand

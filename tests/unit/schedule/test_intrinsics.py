@@ -7,10 +7,10 @@ import pytest
 
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError, ScheduleError
+from mslang.ir.find import blocks_of
 from mslang.ir.intrin import intrin_of
 from mslang.ir.print import print_program
 from mslang.ir.verify import verify
-from mslang.ir.visit import blocks_of
 from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.rules.mapping import map_loops
 from mslang.schedule.schedule import Schedule

@@ -6,8 +6,8 @@ import pytest
 
 from mslang.diagnostics import MsError, Severity
 from mslang.ide.findings import findings
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.print import print_program
-from mslang.ir.visit import all_buffers, blocks_of
 from mslang.schedule.replay import replay
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.trace_json import from_json

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from mslang.ir.find import all_buffers
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.nests import leaf_blocks, loops_around
 from mslang.schedule.sketch import Sketch

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.schedule.sketch import Sketch

@@ -6,7 +6,7 @@ import msgspec
 
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Binary, Const, Symbol
-from mslang.ir.visit import blocks_of
+from mslang.ir.find import blocks_of
 from mslang.lower.gpu import lower
 from mslang.schedule.interpret import Interpreter
 from mslang.schedule.rules.automatic import automatic_space

@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from mslang.ir.expr import Cast, Load
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import For, Program
-from mslang.ir.visit import all_buffers, blocks_of, stmt_exprs, walk_expr
+from mslang.ir.visit import stmt_exprs, walk_expr
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.cpu.contraction import contraction
 from mslang.schedule.rules.cpu.groups import group_of

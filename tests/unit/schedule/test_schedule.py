@@ -4,7 +4,7 @@ import pytest
 
 import mslang as ms
 from mslang.diagnostics import MsError, ScheduleError
-from mslang.ir.visit import loops_of, path_to_block
+from mslang.ir.find import loops_of, path_to_block
 from mslang.schedule.schedule import Schedule, Size
 from tests.unit.schedule.samples import space
 

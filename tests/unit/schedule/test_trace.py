@@ -7,8 +7,8 @@ import pytest
 import mslang as ms
 from mslang.diagnostics import MsError, Severity
 from mslang.ide.findings import findings
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of
 from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate

@@ -22,10 +22,11 @@ from mslang.ir.expr import (
     Uniform,
     Var,
 )
+from mslang.ir.find import blocks_of
 from mslang.ir.print import print_program
 from mslang.ir.program import Block, For, Let, Program, Store
 from mslang.ir.symbols import symbols_of
-from mslang.ir.visit import blocks_of, walk
+from mslang.ir.visit import walk
 from mslang.sema.modules import load
 from mslang.sema.program import find_program, instantiate, instantiate_with_source, parse_program, sizes_by_position
 from mslang.syntax import tree

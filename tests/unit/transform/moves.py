@@ -1,8 +1,8 @@
 """What the tests of primitives that move and inline blocks share."""
 
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
-from mslang.ir.visit import blocks_of, path_to_block
 from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import Outcome
 from tests.property.block_programs import same_meaning

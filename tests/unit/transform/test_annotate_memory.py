@@ -2,8 +2,9 @@
 
 from mslang.ir.build import ProgramBuilder, spatial
 from mslang.ir.expr import Choice, Symbol, Var
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Block, For
-from mslang.ir.visit import all_buffers, path_to_block, walk
+from mslang.ir.visit import walk
 from mslang.transform.primitives.annotate import annotate, unannotate
 from mslang.transform.primitives.loops import fuse, split
 from mslang.transform.primitives.set_scope import set_scope

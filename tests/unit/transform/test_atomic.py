@@ -7,8 +7,8 @@ import pytest
 
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError, ScheduleError
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers
 from mslang.kernel import Atomic
 from mslang.kernel.visit import walk
 from mslang.lower import lower as lower_cpu

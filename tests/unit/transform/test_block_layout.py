@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone, LoopRef
 from mslang.transform.primitives.decompose_reduction import decompose_reduction

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from mslang.backend.reference.interpret import run
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Choice, Const, PerfectTile, Symbol, Var
+from mslang.ir.find import path_to_block
 from mslang.ir.print import print_expr, print_program
 from mslang.ir.program import Block
 from mslang.ir.verify import verify
-from mslang.ir.visit import path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.blockize import blockize
 from mslang.transform.primitives.buffer_access import unsafe_hide_buffer_access

@@ -5,10 +5,11 @@ from msgspec.structs import replace
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.find import all_buffers, blocks_of, path_to_block
 from mslang.ir.operators import Value, select
 from mslang.ir.program import Region
 from mslang.ir.verify import verify
-from mslang.ir.visit import all_buffers, blocks_of, map_program_exprs, path_to_block
+from mslang.ir.visit import map_program_exprs
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import BlockRef

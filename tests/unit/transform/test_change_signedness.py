@@ -5,10 +5,10 @@ import pytest
 
 from mslang.backend.reference.interpret import run
 from mslang.ir.expr import Const
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
-from mslang.ir.visit import all_buffers, blocks_of
 from mslang.runtime.arrays import numpy_name
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import BufferRef

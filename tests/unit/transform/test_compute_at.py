@@ -5,10 +5,11 @@ from msgspec.structs import replace
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Const, DynamicRange, FreeTile, PerfectTile, Symbol, Var
+from mslang.ir.find import path_to_block, path_to_loop
 from mslang.ir.operators import Value, select
 from mslang.ir.program import Block
 from mslang.ir.verify import verify
-from mslang.ir.visit import path_to_block, path_to_loop, walk
+from mslang.ir.visit import walk
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import Gone

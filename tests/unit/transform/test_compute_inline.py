@@ -4,9 +4,9 @@ import pytest
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.print import print_program
 from mslang.ir.program import Range
-from mslang.ir.visit import all_buffers, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.formula import at_element, inverse
 from mslang.transform.analysis.position import block_at

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mslang.ir.find import path_to_block
 from mslang.ir.program import Program
-from mslang.ir.visit import path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.compute_at import compute_at
 from mslang.transform.primitives.decompose_padding import decompose_padding

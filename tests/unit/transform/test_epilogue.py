@@ -2,8 +2,8 @@
 
 import pytest
 
+from mslang.ir.find import all_buffers, blocks_of, path_to_block
 from mslang.ir.program import Program, Store
-from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import BlockRef, BufferRef, Gone
 from mslang.transform.primitives.buffer_access import unsafe_hide_buffer_access

@@ -3,7 +3,7 @@
 import pytest
 
 from mslang.ir.expr import Choice, Symbol, Var
-from mslang.ir.visit import blocks_of
+from mslang.ir.find import blocks_of
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone
 from mslang.transform.primitives.loop_kinds import parallel

@@ -3,9 +3,9 @@
 import pytest
 
 from mslang.ir.expr import Choice, Symbol
+from mslang.ir.find import all_buffers, blocks_of, path_to_block
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.compute_at import reverse_compute_at
 from mslang.transform.primitives.loops import split

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, PerfectTile, Symbol
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.program import Block
 from mslang.ir.verify import verify
-from mslang.ir.visit import blocks_of, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.annotate import annotate
 from mslang.transform.primitives.decompose_reduction import decompose_reduction

@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Symbol
+from mslang.ir.find import path_to_block
 from mslang.ir.operators import select
 from mslang.ir.program import For
 from mslang.ir.verify import verify
-from mslang.ir.visit import path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.caching import cache_write
 from mslang.transform.primitives.compute_at import compute_at, legal_loops, reverse_compute_at

@@ -4,10 +4,10 @@ import pytest
 
 from mslang.ir.build import ProgramBuilder, spatial
 from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.find import all_buffers, blocks_of, path_to_block
 from mslang.ir.operators import Value, select
 from mslang.ir.print import print_program
 from mslang.ir.verify import verify
-from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import BlockRef, BufferRef, Gone

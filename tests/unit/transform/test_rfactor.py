@@ -7,11 +7,11 @@ from mslang.diagnostics import problem
 from mslang.extensions import Extension
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Choice, Const, PerfectTile, Symbol
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.reducers import BUILTIN, Reducer, combined, match_reducer, new, so_far
 from mslang.ir.verify import verify
-from mslang.ir.visit import all_buffers, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.reducers import known_reducers
 from mslang.transform.analysis.reduction_updates import updates_of

@@ -9,10 +9,10 @@ import mslang as ms
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import Severity
 from mslang.ide.findings import findings
+from mslang.ir.find import blocks_of
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
-from mslang.ir.visit import blocks_of
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.loop_kinds import parallel

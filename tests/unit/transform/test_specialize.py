@@ -3,8 +3,9 @@
 import pytest
 
 from mslang.ir.expr import Binary, Choice, Const, DynamicRange, Expr, Load, Symbol, Var
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import If
-from mslang.ir.visit import all_buffers, blocks_of, walk
+from mslang.ir.visit import walk
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone
 from mslang.transform.primitives.compute_at import compute_at

@@ -4,9 +4,9 @@ import pytest
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, Symbol
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.operators import maximum
 from mslang.ir.program import Block
-from mslang.ir.visit import all_buffers, blocks_of
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone
 from mslang.transform.primitives.caching import cache_read, cache_write

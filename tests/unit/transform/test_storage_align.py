@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mslang.ir.expr import Const
+from mslang.ir.find import blocks_of
 from mslang.ir.print import print_program
 from mslang.ir.program import Buffer, Program
-from mslang.ir.visit import blocks_of
 from mslang.kernel.nodes import Allocate, Body
 from mslang.kernel.visit import bodies
 from mslang.lower.passes import lower

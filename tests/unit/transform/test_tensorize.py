@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from mslang.backend.reference.interpret import run
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.intrin import Guard, Intrin, intrin_of, recorded
 from mslang.ir.print import print_program
 from mslang.ir.program import Block
 from mslang.ir.verify import verify
-from mslang.ir.visit import blocks_of, path_to_block
 from mslang.sema.intrin import parse_intrin
 from mslang.sema.named_intrin import library_intrin
 from mslang.sema.program import parse_program

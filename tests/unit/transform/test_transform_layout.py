@@ -8,10 +8,10 @@ import pytest
 
 from mslang.ide.findings import findings
 from mslang.ir.expr import Const
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
-from mslang.ir.visit import all_buffers, blocks_of
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.schedule import Schedule
 from mslang.sema.modules import load

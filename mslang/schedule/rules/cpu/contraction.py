@@ -12,8 +12,9 @@ from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.domain import limits
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, Program, Region
-from mslang.ir.visit import all_buffers, free_vars, walk_expr
+from mslang.ir.visit import free_vars, walk_expr
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.target.description import Target
 

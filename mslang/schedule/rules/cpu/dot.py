@@ -14,9 +14,9 @@ import msgspec
 from mslang.diagnostics import MsError
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Block, Region
-from mslang.ir.visit import all_buffers
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, contiguous, contraction, extents, limited, mentions

@@ -15,9 +15,9 @@ import msgspec
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr
+from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import Block, Program
 from mslang.ir.reduction import is_maximum
-from mslang.ir.visit import all_buffers, blocks_of
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, extents, shape_of
 from mslang.schedule.rules.cpu.groups import Group

@@ -8,9 +8,10 @@ from collections import Counter
 
 from mslang.ir.dtype import is_float, widens
 from mslang.ir.expr import Binary, Cast, Const, Expr, Load, Var
+from mslang.ir.find import all_buffers
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import all_buffers, stmt_exprs, walk, walk_expr
+from mslang.ir.visit import stmt_exprs, walk, walk_expr
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, contiguous, extents, mentions
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy

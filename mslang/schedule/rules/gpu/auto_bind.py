@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.ir.expr import Expr
+from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import blocks_of, free_vars, path_to_block
+from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.gpu.machine import most_threads
 from mslang.schedule.rules.gpu.steps import fused

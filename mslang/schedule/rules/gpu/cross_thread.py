@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.ir.expr import Const, Expr
+from mslang.ir.find import path_to_block
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import path_to_block
 from mslang.schedule.rules.gpu.machine import most_threads
 from mslang.schedule.rules.gpu.nests import extent, loop_names
 from mslang.schedule.rules.gpu.steps import fused, handle_of

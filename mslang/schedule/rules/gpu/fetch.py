@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import ZERO, Binary, Const, Expr
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, For
-from mslang.ir.visit import all_buffers
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.gpu.steps import BYTES, fused
 from mslang.schedule.rules.nests import block_of, do, draw, handle, loops_around

@@ -7,8 +7,9 @@ from math import prod
 
 from mslang.diagnostics import MsError
 from mslang.ir.expr import Call, Const, Expr, Load
+from mslang.ir.find import path_to_block
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import free_vars, loads_of, path_to_block, stmt_exprs, walk, walk_expr
+from mslang.ir.visit import free_vars, loads_of, stmt_exprs, walk, walk_expr
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.rules.nests import leaf_blocks, loops_around
 from mslang.schedule.session import Session

@@ -13,9 +13,9 @@ from math import prod
 import msgspec
 
 from mslang.ir.expr import Const
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, Program
 from mslang.ir.reduction import is_maximum
-from mslang.ir.visit import all_buffers
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.gpu.nests import Step, axes_in, inputs, tiled_axes, written_axes
 from mslang.schedule.rules.gpu.steps import BYTES, WARP, fused, handle_of, unsuitable

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import ONE, Const
+from mslang.ir.find import all_buffers
 from mslang.ir.program import Block
-from mslang.ir.visit import all_buffers
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.gpu.nests import Step, axes_in, extent, inputs, last_axes, loop_names, written_axes
 from mslang.schedule.rules.nests import block_handle, block_of, do, handle, loops_around, own_loop

@@ -10,8 +10,9 @@ import msgspec
 from mslang.diagnostics import MsError
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Binary, Const, Expr, Var
+from mslang.ir.find import all_buffers, blocks_of, path_to_block
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
+from mslang.ir.visit import free_vars
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.gpu.fetch import cooperative_fetch, require_shared_memory, staged_bytes

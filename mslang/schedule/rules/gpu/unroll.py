@@ -8,8 +8,8 @@ import msgspec
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr
+from mslang.ir.find import blocks_of
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import blocks_of
 from mslang.schedule.rules.nests import do, draw, handle, loops_around
 
 if TYPE_CHECKING:

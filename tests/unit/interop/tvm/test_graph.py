@@ -178,7 +178,7 @@ def test_an_annotation_may_hold_buffers() -> None:
 
 
 def _blocks(p: Program) -> list[Any]:
-    from mslang.ir.visit import blocks_of
+    from mslang.ir.find import blocks_of
 
     return list(blocks_of(p.body))
 

@@ -6,7 +6,7 @@ import pytest
 
 from mslang.interop.tvm import import_trace, scopes
 from mslang.interop.tvm.trace_json import from_data
-from mslang.ir.visit import blocks_of
+from mslang.ir.find import blocks_of
 from mslang.sema.program import parse_program
 
 # `c` reads q, p, r in this order; p, q, r are written in the order r, p, q.

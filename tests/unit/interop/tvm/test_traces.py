@@ -20,9 +20,9 @@ from mslang.interop.tvm.trace_json import TvmTrace, from_data, parse, to_data, t
 from mslang.interop.tvm.trace_out import export_trace
 from mslang.ir.equal import alpha_equal
 from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.find import blocks_of
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of
 from mslang.schedule import Schedule
 from mslang.schedule.replay import replay, space_of_text
 from mslang.sema.program import parse_program
