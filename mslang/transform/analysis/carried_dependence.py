@@ -7,7 +7,7 @@ different iterations access must be apart wherever one of them writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
@@ -190,16 +190,16 @@ def _why_not_written(program: Program, touching: Sequence[Path], storage: str, a
     written: list[tuple[Path, Region]] = []
     for q in touching:
         block = block_at(q)
-        made = [
+        made = (
             (box, image(block_at(p), r))
             for p, r in written
             for box in (produced_box(where_both_run(p, q, above), r, above),)
             if box is not None
-        ]
+        )
         boxes = _boxes(program, q, storage, above, writes=False)
         if boxes != [] and q is touching[0]:
             return f"block `{block.name}` reads `{storage}` before the same iteration writes it"
-        if boxes is None or not all(_made(made, b, shape, ranges) for b in boxes):
+        if boxes is None or not _made(made, boxes, shape, ranges):
             return (
                 f"block `{block.name}` reads elements of `{storage}` that block `{block_at(touching[0]).name}` "
                 "does not "
@@ -209,16 +209,21 @@ def _why_not_written(program: Program, touching: Sequence[Path], storage: str, a
     return None
 
 
-def _made(made: Sequence[tuple[Box, Box]], box: Box, shape: Buffer, ranges: dict[str, Range]) -> bool:
-    """Is a box in one of those that were made, or in all of them side by side? (Each is given with the image to which
-    it is cut.)"""
-    if any(covers(m, box, shape, ranges) for m, _ in made):
-        return True
-    if len(made) < 2:
-        return False
-    inside = arith.intersect_box(box, whole_box(shape), ranges)
-    cut = [arith.intersect_box(m, reached, ranges) for m, reached in made]
-    return any(paved(cut, inside, d, ranges) for d in range(len(box)))
+def _made(made: Iterator[tuple[Box, Box]], boxes: Sequence[Box], shape: Buffer, ranges: dict[str, Range]) -> bool:
+    """Is each box in one of those that were made, or in all of them side by side? (Each of these is given with the
+    image to which it is cut; they are asked for while a box is missing.)"""
+    missing, known = list(boxes), list[tuple[Box, Box]]()
+    while missing and (another := next(made, None)) is not None:
+        known.append(another)
+        missing = [b for b in missing if not covers(another[0], b, shape, ranges)]
+    if not missing or len(known) < 2:
+        return not missing
+    cut = [arith.intersect_box(m, reached, ranges) for m, reached in known]
+    for box in missing:
+        inside = arith.intersect_box(box, whole_box(shape), ranges)
+        if not any(paved(cut, inside, d, ranges) for d in range(len(box))):
+            return False
+    return True
 
 
 def why_not_apart(

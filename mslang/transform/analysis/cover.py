@@ -105,14 +105,13 @@ def _produced(path: Path, region: Region, above: Path) -> Box | None:
     found = _inside(path, region, above)
     ranges = {**found.outer, **found.inner}
     filled = filled_box(found.box, found.inner, found.outer)
-    if filled is not None and all(_is_guard(c, found.axes, ranges) for c in found.conditions):
+    if filled is not None:
         loose = [c for c in found.conditions if not arith.proved(c, ranges)]
         cut = [
-            a.name
-            for a, pair in zip(block.axes, found.axes, strict=True)
-            if any(_guards(c, *pair, ranges) for c in loose)
+            {a.name for a, pair in zip(block.axes, found.axes, strict=True) if _guards(c, *pair, ranges)} for c in loose
         ]
-        return filled if _leave_image(cut, block, region) else None
+        if all(cut):
+            return filled if _leave_image(frozenset[str]().union(*cut), block, region) else None
     inner = loop_ranges(loops_between(path, above)).keys()
     if inner >= frozenset[str]().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
         return filled_box(region.ranges, axis_ranges(block), {})
@@ -164,12 +163,12 @@ def image(block: Block, region: Region) -> Box:
     return arith.relax(region.ranges, axis_ranges(block))
 
 
-def _leave_image(cut: Sequence[str], block: Block, region: Region) -> bool:
+def _leave_image(cut: frozenset[str], block: Block, region: Region) -> bool:
     """Do axes beyond their extents access only what lies outside of the image? (`j` = 8 in `i * 8 + j` does not.)"""
     axes = axis_ranges(block)
     for r, reached in zip(region.ranges, image(block, region), strict=True):
         end = arith.add(reached.start, reached.extent)
-        for name in free_vars(r.start) & set(cut):
+        for name in free_vars(r.start) & cut:
             others = {n: x for n, x in axes.items() if n != name}
             over = arith.bounds(substitute(r.start, {name: axes[name].extent}), others)
             under = arith.bounds(arith.add(substitute(r.start, {name: Const(-1)}), r.extent), others)
