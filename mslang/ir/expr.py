@@ -15,7 +15,9 @@ import msgspec
 from mslang.ir.dtype import INDEX
 
 
-class Expr(msgspec.Struct, frozen=True, cache_hash=True):
+# No node refers back to what holds it, so none needs the garbage collector (`gc=False`): a full collection took 45 ms
+# once the programs of a few sketches were kept.
+class Expr(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Any expression."""
 
 
@@ -121,7 +123,7 @@ BINARY_OPS = ARITHMETIC | SHIFTS | BITS | COMPARISONS | LOGICAL
 
 
 # ------------------------------------------------------------------ symbols and their domains
-class Domain(msgspec.Struct, frozen=True, cache_hash=True):
+class Domain(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What is known of a symbol."""
 
 

@@ -53,7 +53,7 @@ Annotations = tuple[tuple[str, AttrValue], ...]
 """Annotations in the order they were made; a key stands once."""
 
 
-class Buffer(msgspec.Struct, frozen=True, cache_hash=True):
+class Buffer(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """An n-dimensional array. Without `strides` it is row-major and compact; they and `offset` count elements,
     `align` counts bytes."""
 
@@ -66,28 +66,28 @@ class Buffer(msgspec.Struct, frozen=True, cache_hash=True):
     align: int | None = None
 
 
-class Range(msgspec.Struct, frozen=True, cache_hash=True):
+class Range(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """`extent` integers from `start`."""
 
     start: Expr
     extent: Expr
 
 
-class Region(msgspec.Struct, frozen=True, cache_hash=True):
+class Region(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """A box of a buffer, one range a dimension."""
 
     buffer: str
     ranges: tuple[Range, ...]
 
 
-class View(msgspec.Struct, frozen=True, cache_hash=True):
+class View(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """`buffer` stands for the region `source` (TVM's match_buffer); dimensions of extent 1 in front may be dropped."""
 
     buffer: Buffer
     source: Region
 
 
-class Axis(msgspec.Struct, frozen=True, cache_hash=True):
+class Axis(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """A block axis: `0 <= name < extent`, its kind, and its value in terms of the enclosing loops."""
 
     name: str
@@ -96,7 +96,7 @@ class Axis(msgspec.Struct, frozen=True, cache_hash=True):
     binding: Expr
 
 
-class Stmt(msgspec.Struct, frozen=True, cache_hash=True):
+class Stmt(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Any statement."""
 
 
@@ -167,7 +167,7 @@ class Block(Stmt, frozen=True, cache_hash=True):
     annotations: Annotations = ()
 
 
-class Packing(msgspec.Struct, frozen=True, cache_hash=True):
+class Packing(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """How the elements of a parameter lie in its buffer, where its caller has them in another shape.
 
     Element `params` of the caller's array of shape `shape` is element `results` of the buffer; all others are padding,
@@ -180,7 +180,7 @@ class Packing(msgspec.Struct, frozen=True, cache_hash=True):
     pad: Expr | None = None
 
 
-class Within(msgspec.Struct, frozen=True, cache_hash=True):
+class Within(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What the elements of an array are declared to be: from `low` up to, not including, `high`.
 
     `sorted`: none is less than the one before it, along the last dimension; `unique`: no two of the array are equal.
@@ -192,7 +192,7 @@ class Within(msgspec.Struct, frozen=True, cache_hash=True):
     unique: bool = False
 
 
-class Param(msgspec.Struct, frozen=True, cache_hash=True):
+class Param(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """A parameter; `direction` is "in", "out" or "inout". `within` is declared of what the caller gives.
 
     `constant`: an input whose elements are the same at each call (weights), so that it is packed once, ahead of time.
@@ -210,7 +210,7 @@ class Param(msgspec.Struct, frozen=True, cache_hash=True):
         return self.buffer if self.packing is None else replace(self.buffer, shape=self.packing.shape)
 
 
-class Program(msgspec.Struct, frozen=True, cache_hash=True):
+class Program(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """A program: parameters, buffers it allocates, and its statements (loops and blocks).
 
     `dynamic` are the sizes known only at the call, as `Symbol`s in the order they were declared.

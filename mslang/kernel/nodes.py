@@ -16,7 +16,7 @@ AUTO_VECTORIZE = "llvm.auto_vectorize"
 """The attribute of a program whose serial loops LLVM may unroll and vectorize, as it does for TVM."""
 
 
-class Stmt(msgspec.Struct, frozen=True, cache_hash=True):
+class Stmt(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Any statement of a kernel."""
 
 
@@ -75,7 +75,7 @@ class For(Stmt, frozen=True, cache_hash=True):
     annotations: Annotations = ()
 
 
-class Alignment(msgspec.Struct, frozen=True, cache_hash=True):
+class Alignment(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """The stride of dimension `axis`, in elements, is `offset` modulo `factor`."""
 
     axis: int
@@ -142,7 +142,7 @@ class Prefetch(Stmt, frozen=True, cache_hash=True):
     indices: tuple[Expr, ...]
 
 
-class Launch(msgspec.Struct, frozen=True, cache_hash=True):
+class Launch(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """How many threads run a function: blocks and threads a block, each along x, y and z.
 
     In the body, blocks and threads are the variables `blockIdx.x` to `threadIdx.z`. `dynamic_shared` are the bytes of
@@ -154,7 +154,7 @@ class Launch(msgspec.Struct, frozen=True, cache_hash=True):
     dynamic_shared: Expr = ZERO
 
 
-class Function(msgspec.Struct, frozen=True, cache_hash=True):
+class Function(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What runs at once: the whole of a kernel on a CPU (`launch` is None), one launch on a GPU.
 
     `params` are the buffers of the module, parameters or workspaces, that it accesses.
@@ -166,7 +166,7 @@ class Function(msgspec.Struct, frozen=True, cache_hash=True):
     launch: Launch | None = None
 
 
-class Module(msgspec.Struct, frozen=True, cache_hash=True):
+class Module(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """A lowered program: functions that run one after another.
 
     Loops are serial, parallel, vectorized, unrolled, or of a kind of thread; conditions are predicates that are not
