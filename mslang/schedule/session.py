@@ -13,7 +13,7 @@ from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Const, Expr
 from mslang.ir.find import all_buffers, blocks_of, contents_of, loops_of, path_to_block, path_to_loop, used_names
 from mslang.ir.program import For, Program
-from mslang.ir.visit import fresh, walk
+from mslang.ir.visit import free_vars, fresh, walk
 from mslang.ops.signature import Group, Signature
 from mslang.schedule import memo, sampling
 from mslang.schedule.arguments import Bound, bind, lowered, resolved, written
@@ -119,7 +119,7 @@ class Session:
         assert down is not None
         base = self.operand(self.handles.handle(BlockRef(block.name))).base
         for axis in block.axes:
-            if [s.var for s in axis_loops(down, axis.name)] == [loop.name]:
+            if loop.name in free_vars(axis.binding) and [s.var for s in axis_loops(down, axis.name)] == [loop.name]:
                 return Operand(base, axis=axis.name)
         return Operand(base, index=[s.var for s in loops_of(down)].index(loop.name))
 
