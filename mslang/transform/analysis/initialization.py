@@ -7,13 +7,14 @@ writes, and overwrites all that the others read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
-from mslang.ir.program import Block, For, Region
+from mslang.ir.program import Axis, Block, For, Region
 from mslang.ir.visit import Path, free_vars, loads_of, substitute, walk_paths
 from mslang.transform.analysis.accesses import body_footprint, init_footprint, updated_regions, written_by
 from mslang.transform.analysis.cover import cuts_only_outside, image, produced_box
@@ -27,7 +28,6 @@ from mslang.transform.analysis.definite_writes import (
     why_not_guarded_from_start,
 )
 from mslang.transform.analysis.position import axis_ranges, block_at, loop_ranges, loops_above, ranges_above
-from mslang.transform.analysis.predicated_indices import detect
 
 
 # ------------------------------------------------------------------ what the init overwrites
@@ -72,7 +72,7 @@ def why_not_init_first(path: Path) -> str | None:
     where all of its reduction axes are 0.
 
     So it is where the axes are 0 as the loops start and no loop serves other axes too, or each is a sum of digits of
-    the loops that only grow.
+    the loops that only grow: of fused loops, where these are nested as their digits are.
     """
     block = block_at(path)
     if block.init is None:
@@ -86,10 +86,31 @@ def why_not_init_first(path: Path) -> str | None:
     tangled = _used(path, "reduce") & _used(path, "spatial")
     if not tangled:
         return None
-    found = detect([a.binding for a in block.axes], loop_ranges(loops), block.predicate)
-    if isinstance(found, arith.IterMap) and not any(t.reflected for s in found.sums for t in s.terms):
+    # Without the predicate: where fewer instances run, the first of all is still the first if it runs.
+    found = arith.detect([a.binding for a in block.axes], loop_ranges(loops))
+    if isinstance(found, arith.IterMap) and _grow_with_the_loops(found, block.axes, loops):
         return None
     return f"loop `{min(tangled)}` serves spatial and reduction axes of block `{block.name}`"
+
+
+def _grow_with_the_loops(found: arith.IterMap, axes: Sequence[Axis], loops: Sequence[For]) -> bool:
+    """Do the digits of loops that axes are made of only grow while those of the spatial axes stand still?
+
+    No digit falls where its loop rises. A value of a spatial axis has one set of digits (`a + b` with `b` around `a`
+    is 1 at `a = 1` before `a = 0`). And of two loops that are fused the outer one has the higher digits (`(j * 7 + i) %
+    3` with `i` around `j` is 1 before it is 0).
+    """
+    if not all(s.separable for s, a in zip(found.sums, axes, strict=True) if a.kind != "reduce"):
+        return False
+    if any(t.reflected for s in (*found.sums, *found.fused.values()) for t in s.terms):
+        return False
+    depth = {s.var: k for k, s in enumerate(loops)}
+    for s in found.fused.values():
+        digits = [t.digit for t in reversed(s.terms) if t.digit.extent.constant != 1]
+        levels = [[depth[v] for v in d.mark.vars if v in depth] for d in digits]
+        if any(max(outer) >= min(inner) for outer, inner in pairwise(filter(None, levels))):
+            return False
+    return True
 
 
 def _begins_at_0(first: Expr, binding: Expr, ranges: arith.Ranges) -> bool:
