@@ -195,6 +195,22 @@ def test_a_warp_barrier_orders_its_warp_only():
     assert "race" in kinds(run(across, launch, arrays, ["B"]))
 
 
+@pytest.mark.parametrize("barrier", ["__syncwarp();", ""])
+def test_reads_before_a_warp_barrier_are_past_after_it(barrier: str):
+    """Pair 1027 of seed 6: all lanes read, and after the barrier one of them reads and writes."""
+    text = f"""extern "C" __global__ void turns(float* A, float* B) {{
+        for (int i = 0; i < 3; ++i) {{
+            if (threadIdx.x == 0) A[0] = A[0] + 1.0f;
+            __syncwarp();
+            B[threadIdx.x] = A[0];
+            {barrier}
+        }}
+    }}"""
+    arrays = {"A": np.zeros(1, "float32"), "B": np.empty(32, "float32")}
+    outcome = run(text, Launch("turns", ("A", "B"), (1, 1, 1), (32, 1, 1)), arrays, ["B"])
+    assert kinds(outcome) == (set() if barrier else {"race"} | (kinds(outcome) & {"order"}))
+
+
 def test_dynamic_shared_memory_has_the_size_of_the_launch():
     arrays = {"A": integers(64), "B": np.empty(64, "float32")}
     outcome = run(source("warps"), Launch("rotate", ("A", "B"), (1, 1, 1), (64, 1, 1), 128), arrays, ["B"])

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from mslang.diagnostics import MsError
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
@@ -166,3 +167,42 @@ def test_threads_start_from_all_that_an_init_does():
     ran = emulate(p, arrays)
     (expected,) = judged(p, [Case(arrays)]).wanted
     assert ran.faults == () and np.array_equal(expected["S"], ran.results["S"])
+
+
+TWO_SUMS = """program p(A: f32[4, 4], out V: f32[4]) {
+    alloc s: f32[4] @ local
+    alloc q: f32[4] @ {scope}
+    for o in 1 @ blockIdx.x {
+    for i in 4, k in 4 @ threadIdx.x {
+        block sums[x: 4 = i | y: 4 = k] {
+            init {
+                s[x] = {start}
+                q[x] = 0.0
+            }
+            let a = s[x] + A[x, y]
+            let c = q[x] + A[x, y] * A[x, y]
+            s[x] = a
+            q[x] = c
+        }
+    }
+    for i in 4 @ threadIdx.x { block both[x: 4 = i] { V[x] = q[x] * 4.0 - s[x] * s[x] } }
+    }
+}"""
+
+
+@pytest.mark.parametrize("scope", ["global", "shared", "local"])
+def test_a_result_of_each_thread_next_to_one_that_they_share(scope: str):
+    """Pair 1342 of seed 6: only the first thread had its sum, as the other result was for one thread to store."""
+    p = parse_program(TWO_SUMS.replace("{scope}", scope).replace("{start}", "0.0"))
+    arrays = sparse_inputs(p, 3)
+    ran = emulate(p, arrays)
+    (expected,) = judged(p, [Case(arrays)]).wanted
+    assert ran.faults == () and np.array_equal(expected["V"], ran.results["V"])
+
+
+def test_such_results_are_not_combined_with_what_an_init_stores():
+    p = parse_program(TWO_SUMS.replace("{scope}", "global").replace("{start}", "1.0"))
+    with pytest.raises(MsError) as caught:
+        emulate(p, sparse_inputs(p, 3))
+    assert caught.value.diagnostic.code == "MS435"
+    assert "each thread has a `s` of its own, they share `q`" in (caught.value.diagnostic.why or "")

@@ -408,14 +408,13 @@ class _Reduction:
         place = (*(Var(x.old.kind) for x in self.threads), *(Var(x.axis) for x in self.kept))
         loads = tuple(Load(b.name, place, b.dtype) for b in self.buffers)
         body = self._result(loads)
-        scopes = all_buffers(self.program)
         predicate = substitute(self._spatial_predicate(), renamed)
         inside = [Binary("<", Var(names[x.old.var]), x.old.extent) for x in self.kept if x.extent != x.old.extent]
         first = tuple(Binary("==", Var(x.old.kind), ZERO) for x in self.threads)
         if is_atomic(self.block):
             inside += first
-        elif any(scopes[s.buffer].scope in BLOCK_SHARED for s in self.stores):
-            body = (If(conjunction(first), body),)
+        else:
+            body = self._by_those_who_share(body, conjunction(first))
         block = self._block(
             f"{self.block.name}_write", (*axes, *own), body, conjunction((*conjuncts(predicate), *inside))
         )
@@ -425,6 +424,23 @@ class _Reduction:
         for x in reversed(self.kept):
             made = (For(names[x.old.var], x.extent, made, x.kind),)
         return made[0]
+
+    def _by_those_who_share(self, body: tuple[Stmt, ...], first: Expr) -> tuple[Stmt, ...]:
+        """What stores the result, where `first` holds to memory that threads share."""
+        buffers = all_buffers(self.program)
+        shared = {s.buffer for s in self.stores if buffers[s.buffer].scope in BLOCK_SHARED}
+        if not shared:
+            return body
+        if len(shared) == len(self.stores):
+            return (If(first, body),)
+        if not all(isinstance(s, Store) for s in body):
+            own = next(s.buffer for s in self.stores if s.buffer not in shared)
+            raise self._refused(
+                f"each thread has a `{own}` of its own, they share `{min(shared)}`, and both are combined with what "
+                "the init stores",
+                f"set the scope of `{own}` to that of `{min(shared)}`",
+            )
+        return tuple(If(first, (s,)) if isinstance(s, Store) and s.buffer in shared else s for s in body)
 
     def _result(self, loads: tuple[Expr, ...]) -> tuple[Stmt, ...]:
         init = at_once(self.block.init or ())

@@ -120,6 +120,8 @@ void note_read(Byte& b, unsigned thread, uint32_t code) {
         b.several = b.several_warps = false;
     } else if (b.read < block_ordered) {
         b.several = b.several_warps = false;
+    } else if (!b.several_warps && b.reader / 32 == thread / 32 && b.read < warp_ordered[thread / 32]) {
+        b.several = false;
     } else if (b.reader != thread) {
         b.several = true;
         if (b.reader / 32 != thread / 32) b.several_warps = true;
