@@ -172,6 +172,12 @@ IN_INSTANCES = (
         caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
+        "a legality check that says yes: a reduction that moves to fused loops begins with its init",
+        "mslang.transform.rewriting.block_moving:why_not_init_first",
+        finds_nothing,
+        caught_by="tests/unit/transform/test_instances.py",
+    ),
+    Planted(
         "a wrong order: a guard behind the load that it protects",
         "mslang.ir.visit:guarded",
         in_the_order_given,

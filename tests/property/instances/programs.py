@@ -46,7 +46,7 @@ FOR: Mapping[str, Callable[[Scene], Lines]] = {
     "compute_inline": nests.chained,
     "reverse_compute_inline": shared.inlined,
     "compute_at": nests.chained,
-    "reverse_compute_at": nests.chained,
+    "reverse_compute_at": shared.chained,
     "merge": nests.chained,
     "pipeline": shared.staged,
     "tensorize": reductions.product,

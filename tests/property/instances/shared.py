@@ -134,6 +134,34 @@ def followed(scene: Scene) -> Lines:
     return in_turn(scene, summed=True) if scene.coin(0.2) else reductions.followed(scene)
 
 
+def chained(scene: Scene) -> Lines:
+    """What may move to its producer, sometimes to one whose loops are fused and taken apart."""
+    return by_digits(scene) if scene.coin(0.2) else nests.chained(scene)
+
+
+def by_digits(scene: Scene) -> Lines:
+    """A buffer filled in the order of two loops that are fused, either of them outside, and a sum along it."""
+    n, d = scene.rng.choice([2, 3, 4]), scene.rng.choice([2, 3, 5])
+    dtype = "i32" if scene.dtype == "bool" else scene.dtype
+    outer, inner, step = scene.name("l"), scene.name("l"), scene.rng.choice([n, d])
+    at = f"({outer} * {step} + {inner})"
+    row, column = (f"{at} % {n}", f"{at} // {n}") if scene.coin() else (f"{at} // {d}", f"{at} % {d}")
+    first = Site(scene, "r", [Axis("i", n, "spatial", row), Axis("j", d, "spatial", column)])
+    value, bound = scene.small(dtype, scene.leaf(dtype, first.names), 1 if dtype == "bf16" else 4)
+    source = scene.new((n, d), "alloc", dtype)
+    lines = first.lines([f"{source.name}[i, j] = {value}"])
+    spans = [(inner, f"0..{step}"), (outer, f"0..{n * d // step}")]
+    for var, span in spans if scene.coin() else reversed(spans):
+        lines = around(var, span, lines)
+    target = scene.new((d,), "out", dtype)
+    own = f"{target.name}[x]"
+    last = Site(scene, "u", [Axis("x", d), Axis("k", n, "reduce")], short=True)
+    body = [f"{own} = {combined(scene, dtype, own, f'{source.name}[k, x]', '+')}"]
+    source.whole, source.bound, source.read = True, bound, True
+    target.whole, target.bound = True, bound * n
+    return [*lines, *last.lines(body, [f"{own} = {scene.literal(dtype, 0)}"])]
+
+
 def in_turn(scene: Scene, *, summed: bool) -> Lines:
     """A buffer, and a loop that stores what is made of its rows, one after the other, and reads the rows there are."""
     made = Shared(scene)
