@@ -15,7 +15,7 @@ from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
 from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Axis, Block, Buffer, For, If, Program, Range, Region, Stmt, Store
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, fresh, loads_of, stmt_exprs, substitute, walk, walk_expr
+from mslang.ir.visit import Path, free_vars, fresh, loads_of, stmt_exprs, substitute, walk, walk_expr
 from mslang.transform.analysis.accesses import updated_regions
 from mslang.transform.analysis.carried_dependence import leaf_paths, reaches, why_unplaced
 from mslang.transform.analysis.cover import why_not_covered
@@ -77,6 +77,9 @@ def pad(program: Program, path: Path, names: Sequence[str], extents: Sequence[Ex
     """
     more = arith.simplify(arith.sub(arith.size_product(extents), loop_at(path).extent))
     here = _Padding(program, path, more, {b.name: b for b in scope_buffers(program, path)})
+    varying = free_vars(more)
+    if varying:
+        raise here.refused(f"how many iterations are added differs with `{min(varying)}`, and buffers have one size")
     _require_plain_body(here)
     growth: Growth = {}
     for q in leaf_paths(path):

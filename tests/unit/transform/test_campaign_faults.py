@@ -11,6 +11,7 @@ from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import refused
+from tests.unit.transform.test_instances import refused as refused_as
 
 STENCIL = """program stencils(A: f32[7, 4], out O: f32[6, 3]) {
     alloc T: f32[7, 4]
@@ -175,3 +176,15 @@ def test_what_a_view_reads_must_be_started_before_it_is_staged():
     }""")
     with refused("MS333", "reads and writes `B`"):
         IMPLEMENTATIONS["cache_write"](p, BlockRef("pair"), BufferRef("B"))
+
+
+def test_a_loop_whose_length_depends_on_another_is_not_rounded_up():
+    """Pair 2565 of the campaign on GPUs, seed 7: the buffer would have been larger by a number that a loop decides."""
+    p = """program t(inout T2: i32[7, 5]) {
+        alloc T0: i32[6, 8]
+        for l0 in 7, l1 in 3 {
+            for i in 6 - l1 * 2 { block f0[i: 6 = l1 * 2 + i, j: 8 = 7 - l0] { T0[i, j] = 3 } }
+            for k in 2 { block a0[x: 7 = l0, y: 5 = l1 + k] { T2[x, y] = T0[y, 7 - x] } }
+        }
+    }"""
+    refused_as(p, "f0.i.split([_, 4], tail = pad)", "MS356", "differs with `l1`")
