@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         schedule = _schedule(each)
         if schedule is not None:
             doc = f"By `mslang apply` for {args.target}, from {each.headline}."
-            text = with_schedule(str(path), text, f"{each.source.name}_best", schedule, doc)
+            program = each.source.name
+            text = with_schedule(str(path), text, f"{program}_best", program, schedule, doc)
         if args.json:
             emit(
                 {

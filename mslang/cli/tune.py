@@ -22,6 +22,7 @@ from mslang.cli.common import (
     note,
     positive,
     processes,
+    read_text,
     split_item,
 )
 from mslang.cli.items import load_clean, unknown_item
@@ -164,6 +165,7 @@ def run(args: argparse.Namespace) -> int:
     from mslang.target.named import named_target
     from mslang.tune.duplicates import grouped, names_of
     from mslang.tune.task_scheduler import scheduler_named
+    from mslang.tune.write_back import replaceable
 
     target = named_target(args.target or "host") if args.backend else runnable_target(args.target)
     strategy_named(args.strategy)
@@ -173,6 +175,8 @@ def run(args: argparse.Namespace) -> int:
     if args.write:
         for path in {named.task.file for named in planned}:
             check_writable(Path(path))
+        for named in planned:
+            replaceable(named.task.file, read_text(Path(named.task.file)), named.best, named.program)
     groups = grouped(planned)
     names = names_of([group.first for group in groups])
     chosen = [Chosen(name, group, _incumbent_of(args, group)) for name, group in zip(names, groups)]

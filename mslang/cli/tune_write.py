@@ -89,6 +89,8 @@ def _write(args: argparse.Namespace, one: Chosen, member: Named, done: Finished,
     found = ", ".join(filter(None, (seconds_text(best.result.timing.median), scale.rate(best.result.timing))))
     doc = f"Found by `mslang tune`: {found}{sizes}\non {best.device}; record {best.id}."
     before = read_text(path)
-    after = with_schedule(str(path), before, member.best, schedule_for(best, one.group.first, member), doc)
+    after = with_schedule(
+        str(path), before, member.best, member.program, schedule_for(best, one.group.first, member), doc
+    )
     write_source(path, before, after, replaced=(member.best,))
     return f"{path}:{member.best}"

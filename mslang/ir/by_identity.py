@@ -1,7 +1,7 @@
 """Results kept for the very objects that they were computed from.
 
 `functools.lru_cache` looks a nest of statements up by equality: where an equal nest that is another object is kept,
-each look-up compares the two to their leaves (9 µs for a program of 40 loops, in place of 0.2 µs).
+each look-up compares the two to their leaves.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ import msgspec
 from mslang.ir.dtype import INDEX
 
 
-# No node refers back to what holds it, so none needs the garbage collector (`gc=False`): a full collection took 45 ms
-# once the programs of a few sketches were kept.
+# No node refers back to what holds it, so none needs the garbage collector (`gc=False`): a full collection would walk
+# through all programs that are kept.
 class Expr(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Any expression."""
 

@@ -77,6 +77,7 @@ class Methods:
             - `peel`, if the iterations of a concurrent loop below would share a buffer
             - `shift`, if one tile may be larger than the loop
             - `shift`, if an iteration does not write the same values whenever it runs: it builds on what was there
+            - `pad`, if how many iterations are added depends on another loop
             - `pad`, if the iterations added would reduce, or access anything but new elements of buffers that the scope
               allocates, in steps of a fixed size
 

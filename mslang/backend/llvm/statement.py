@@ -123,8 +123,8 @@ class StatementWriter:
                 self.expressions.ranges[var] = known
             inside(var)
             # From -1 to 0 an unsigned sum overflows: with `nuw` the loop would have no defined end.
-            never_negative = "nuw " if known is not None and known[0] >= 0 else ""
-            step = fn.op(f"add {never_negative}nsw i64 {var}, 1")
+            flags = "nuw nsw" if known is not None and known[0] >= 0 else "nsw"
+            step = fn.op(f"add {flags} i64 {var}, 1")
             fn.branch(fn.op(f"icmp slt i64 {step}, {last}"), top, after)
             fn.fill(phi, f"{var} = phi i64 [ {first}, %{before} ], [ {step}, %{fn.block} ]")
         fn.start(after)

@@ -256,3 +256,10 @@ def test_a_product_of_dynamic_size_has_the_sketches_of_a_static_one() -> None:
         kernel = build(candidate)
         for m in (1, 17, 100):
             np.testing.assert_allclose(kernel(a[:m], b), a[:m] @ b, rtol=1e-4)
+
+
+def test_a_block_around_others_ends_no_group_of_rows() -> None:
+    p = parse_program("""program nest(A: f32[8], out C: f32[8]) {
+        for i in 8 { block o[p: 8 = i] { for j in 1 { block n[a: 8 = p] { C[a] = A[a] } } } }
+    }""")
+    assert [s.structure for s in automatic_space(p, AVX512).sketches()]

@@ -40,6 +40,8 @@ def group_of(program: Program, last: Block) -> Group | None:
     if not spatial or not _plain(program, last):
         return None
     named = {b.name: b for b in leaf_blocks(program)}
+    if last.name not in named:  # a block around others
+        return None
     shared: dict[str, Mapping[str, str]] = {last.name: {a: a for a in spatial}}
     for name in reversed(named):
         if name != last.name and (found := _axes_shared(program, named, shared, name)):
