@@ -175,7 +175,7 @@ IN_INSTANCES = (
         "a legality check that says yes: a reduction that moves to fused loops begins with its init",
         "mslang.transform.rewriting.block_moving:why_not_init_first",
         finds_nothing,
-        caught_by="tests/unit/transform/test_instances.py",
+        caught_by="tests/unit/transform/test_digit_order.py",
     ),
     Planted(
         "a wrong order: a guard behind the load that it protects",
