@@ -37,7 +37,7 @@ _INTRINSIC = re.compile(
     # Vector instructions of processors.
     r"|x86\.(?:sse|sse2|sse3|ssse3|sse41|sse42|sse4a|avx|avx2|avx512|avx512bf16|avx512fp16|avx10|fma|xop|tbm|bmi|addcarry"
     r"|subborrow|aesni|vpclmulqdq|pclmulqdq|sha|vcvtps2ph|vcvtph2ps|vgf2p8\w*|avxneconvert\w*|v\w+"
-    r"|tile\w*|tdp\w*|tcmm\w*|ldtilecfg|sttilecfg)"
+    r"|tile\w*|tdp\w*|tcmm\w*|ldtilecfg|sttilecfg|cast\.vector\.to\.tile|cast\.tile\.to\.vector)"
     r"|aarch64\.(?:neon|sve|sme|crc32\w*|crypto)|arm\.(?:neon|mve)|riscv|ppc\.(?:altivec|vsx|mma)|s390\.v\w*"
     r"|loongarch\.l(?:sx|asx)|wasm)(?:\.|$)"
 )

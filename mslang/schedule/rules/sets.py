@@ -9,6 +9,7 @@ from mslang.diagnostics import MsError, problem
 from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.compute_location import RandomComputeLocation
 from mslang.schedule.rules.cpu.dot import DotProducts
+from mslang.schedule.rules.cpu.matrix_tiles import MatrixTiles
 from mslang.schedule.rules.cpu.register_tile import RegisterTiling
 from mslang.schedule.rules.cpu.rows import RowFusion
 from mslang.schedule.rules.custom import CustomRule
@@ -36,6 +37,7 @@ _CPU: tuple[Rule, ...] = (
     InlineConstantScalars(),
     AutoInline(),
     RowFusion(),
+    MatrixTiles(),
     DotProducts(),
     RegisterTiling(),
     AddRFactor(),

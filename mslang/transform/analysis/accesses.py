@@ -14,10 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.diagnostics import MsError
-from mslang.ir.expr import ONE, Expr, Load
+from mslang.ir import arith
+from mslang.ir.expr import ONE, ZERO, Expr, Load
 from mslang.ir.program import Block, Range, Region, Stmt
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, loads_of, map_bodies, substitute
+from mslang.ir.visit import Path, loads_of, map_bodies, map_region, substitute
 from mslang.transform.analysis.definite_writes import covered_by, init_runs, provably_initialised
 from mslang.transform.analysis.position import axis_ranges
 
@@ -74,6 +75,12 @@ def _starts(block: Block, buffer: str) -> bool:
     return not before and all(covered_by(made, box, axis_ranges(block)) for box in read)
 
 
+def _settled(block: Block, region: Region) -> Region:
+    """A region in which axes of extent 1 have their only value."""
+    values = {a.name: ZERO for a in block.axes if a.extent == ONE}
+    return map_region(region, lambda e: arith.simplify(substitute(e, values))) if values else region
+
+
 def written_by(block: Block) -> frozenset[str]:
     """The buffers that a block writes, in its init or in its body."""
     several = (block.writes, body_footprint(block).writes, init_footprint(block).writes)
@@ -106,8 +113,8 @@ def why_not_own_elements(block: Block) -> str | None:
     Instances that differ in a spatial axis write different elements, so then no instance reads what another one with
     other spatial axes wrote.
     """
-    writes = (*block.writes, *body_footprint(block).writes)
-    for r in updated_regions(block):
+    writes = [_settled(block, w) for w in (*block.writes, *body_footprint(block).writes)]
+    for r in dict.fromkeys(_settled(block, r) for r in updated_regions(block)):
         own = [w for w in dict.fromkeys(writes) if w.buffer == r.buffer]
         if r not in own:
             return f"block `{block.name}` reads other elements of `{r.buffer}` than it writes"

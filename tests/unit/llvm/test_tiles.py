@@ -23,8 +23,13 @@ TILES = msgspec.structs.replace(
 SIZES = {"M": 64, "N": 32, "K": 512}
 
 
+SQUARE = {"t/rows": 2, "t/columns": 2}
+"""4 tiles of sums at a time."""
+
+
 def scheduled(name: str, sizes: dict[str, int]):
-    return load(stdlib_folder() / "cpu" / "amx.ms").space(name, sizes=sizes, target=TILES).sample(0).program
+    space = load(stdlib_folder() / "cpu" / "amx.ms").space(name, sizes=sizes, target=TILES)
+    return space.sample(0, pins=SQUARE).program
 
 
 @pytest.mark.parametrize(
@@ -33,9 +38,9 @@ def scheduled(name: str, sizes: dict[str, int]):
 def test_sums_stay_in_tile_registers(name, multiply):
     made = compile(lower(scheduled(name, SIZES), TILES), TILES)
     code = made.assembly
-    # 4 tiles of sums and 4 of A are loaded, 1 of B; 4 are stored: none is spilled.
     counts = {word: code.count(f"\t{word}\t") for word in (multiply, "tileloadd", "tilestored")}
-    assert counts == {multiply: 4, "tileloadd": 9, "tilestored": 4}
+    # For 4 products 2 tiles of each operand are loaded; the 4 tiles of sums are stored once: none is spilled.
+    assert counts[multiply] >= 4 and counts["tileloadd"] == counts[multiply] and counts["tilestored"] == 4
     assert code.count("ldtilecfg") == code.count("tilerelease") == 1, "tiles are configured in the function"
     assert made.signature.tiles
 

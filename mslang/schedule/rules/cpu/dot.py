@@ -12,23 +12,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.diagnostics import MsError
-from mslang.ir.dtype import size_of
-from mslang.ir.expr import Binary, Const, Expr, Var
-from mslang.ir.find import all_buffers
-from mslang.ir.index_map import IndexMap
-from mslang.ir.program import Block, Region
+from mslang.ir.expr import Binary, Const, Expr
+from mslang.ir.program import Block
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.cpu.contraction import Contraction, contiguous, contraction, extents, limited, mentions
+from mslang.schedule.rules.cpu.contraction import Contraction, contraction, extents, limited
+from mslang.schedule.rules.cpu.grouped import Grouping, group_operand, pad_to, product_of, types_of
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
-from mslang.schedule.rules.cpu.packing import copy_operand, is_constant
 from mslang.schedule.rules.cpu.register_tile import OUTER_TILES, Layout, epilogue, layouts, tile, write_back
 from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
-from mslang.schedule.rules.nests import block_handle, block_of, do, draw, leaf_blocks
+from mslang.schedule.rules.nests import block_handle, block_of, do, draw
 from mslang.schedule.session import Session
 from mslang.target.description import Target
-from mslang.transform.getters import producers
-from mslang.transform.outcome import BlockRef, BufferRef
+from mslang.transform.outcome import BufferRef
 
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
@@ -54,6 +50,11 @@ class Dot(msgspec.Struct, frozen=True):
     right: str = "i8"
     sums: str = "i32"
 
+    @property
+    def grouping(self) -> Grouping:
+        """How the instruction reads its right operand."""
+        return Grouping(self.pack, self.lanes, self.group)
+
 
 DOTS = (
     Dot("u8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 1),
@@ -75,10 +76,6 @@ DOTS = (
     Dot("i8", "avx2", "std.cpu.dot.s8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 3),
 )
 """The instructions, the best for a type of operands first."""
-
-
-LINE = 64
-"""Bytes of a cache line: the panels that it is spread over are packed together, so that it is read once."""
 
 
 class DotProducts(msgspec.Struct, frozen=True):
@@ -129,26 +126,11 @@ def _multiplied(it: Interpreter, block: Block) -> tuple[Layout, ...]:
     return () if found is None else tuple(x for x in layouts(it.session.program, found, it.machine) if x.wide)
 
 
-def _operands(session: Session, block: Block, found: Contraction) -> tuple[Region, Region] | None:
-    """What is broadcast and what is read along vectors, the reduction axis last but one: `A[…, k]` and `B[…, k, j]`."""
-    reads = [r for r in block.reads if r.buffer != block.writes[0].buffer]
-    if len(reads) != 2:
-        return None
-    left, right = sorted(reads, key=lambda r: mentions(r, found.vector))
-    if mentions(left, found.vector) or not all(isinstance(r.start, Var) for r in right.ranges) or len(right.ranges) < 2:
-        return None
-    along = right.ranges[-2].start
-    fits = right.ranges[-1].start == Var(found.vector) and isinstance(along, Var) and along.name in found.reduced
-    return (left, right) if fits and isinstance(along, Var) and contiguous(left, along.name) else None
-
-
 def _instruction(session: Session, block: Block, machine: Target) -> Dot | None:
-    found = contraction(session.program, block, machine)
-    operands = None if found is None else _operands(session, block, found)
-    if operands is None or len(extents(block)) < len(block.axes):
+    product = product_of(session, block, machine)
+    if product is None:
         return None
-    types = {n: b.dtype for n, b in all_buffers(session.program).items()}
-    wanted = (*(types[r.buffer] for r in operands), types[block.writes[0].buffer])
+    wanted = types_of(session, block, product)
     return next((d for d in DOTS if (d.left, d.right, d.sums) == wanted and machine.has(d.needs)), None)
 
 
@@ -166,40 +148,24 @@ def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: s
         ScheduleError: the block is not what the instruction computes.
     """
     block = block_of(session, block_handle(session, name))
-    found = contraction(session.program, block, machine)
-    operands = None if found is None else _operands(session, block, found)
-    assert found is not None and operands is not None
-    along = operands[1].ranges[-2].start
-    assert isinstance(along, Var)
-    before = {b.name for b in leaf_blocks(session.program)}
-    if _padded(session, block, found, along.name, dot):
+    product = product_of(session, block, machine)
+    assert product is not None
+    found, along = product.found, product.along
+    if pad_to(session, name, {found.vector: dot.lanes, along: dot.group}, dot.lanes):
         block = block_of(session, block_handle(session, name))
-        operands = _operands(session, block, found)
-        assert operands is not None
-        for p in producers(session.program, BlockRef(name)):
-            if p.name not in before:
-                spread_copy(session, block_handle(session, p.name), dot.lanes)
+        product = product_of(session, block, machine)
+        assert product is not None
     user = epilogue(session.program, name)
     sums = None
     if dot.sum_right:
-        at = session.handles.handle(BufferRef(operands[0].buffer))
+        at = session.handles.handle(BufferRef(product.left.buffer))
         shifted, sums = do(session, "change_signedness", block_handle(session, name), at)
         spread_copy(session, shifted, machine.vector_bits // 8)
         block = block_of(session, block_handle(session, name))
-    right = operands[1].buffer
-    if is_constant(session.program, right):
-        do(
-            session,
-            "transform_layout",
-            block_handle(session, name),
-            _buffer(session, right),
-            _order(session, right, dot),
-        )
-    else:
-        pack_for(session, copy_operand(session, block, right), dot)
+    group_operand(session, block, product.right.buffer, dot.grouping)
     if sums is not None:
-        _summed(session, sums, found.vector, along.name, dot)
-    place = _tiled(session, block, found, along.name, dot, machine, prefix)
+        _summed(session, sums, found.vector, along, dot)
+    place = _tiled(session, block, found, along, dot, machine, prefix)
     (tile,) = do(session, "blockize", place.lane)
     results = write_back(session, tile, user, place.inner)
     run_in_parallel(session, place.shared)
@@ -208,16 +174,6 @@ def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: s
     do(session, "decompose_reduction", tile, place.reduced)
     do(session, "tensorize", tile, dot.multiply)
     vectorize_along(session, results, dot.lanes)
-
-
-def _padded(session: Session, block: Block, found: Contraction, along: str, dot: Dot) -> bool:
-    """Fill the product up to multiples of the instruction's sizes, if need be."""
-    sizes = extents(block)
-    if sizes[found.vector] % dot.lanes == 0 and sizes[along] % dot.group == 0:
-        return False
-    wanted = {found.vector: dot.lanes, along: dot.group}
-    do(session, "pad_einsum", block_handle(session, block.name), tuple(wanted.get(a.name, 1) for a in block.axes))
-    return True
 
 
 def _summed(session: Session, sums: Handle, vector: str, along: str, dot: Dot) -> None:
@@ -229,33 +185,6 @@ def _summed(session: Session, sums: Handle, vector: str, along: str, dot: Dot) -
     do(session, "reorder", outer, *rest, k, lane, byte)
     do(session, "parallel", outer)
     do(session, "tensorize", lane, dot.sum_right)
-
-
-def pack_for(session: Session, copy: Handle, dot: Dot) -> None:
-    """Lay an operand out as the instruction reads it."""
-    source = block_of(session, copy)
-    buffer = source.writes[0].buffer
-    do(session, "transform_layout", copy, _buffer(session, buffer), _order(session, buffer, dot))
-    *outer, along, across = (session.axis(copy, a.name) for a in source.axes)
-    k0, k1 = do(session, "split", along, (None, dot.group))
-    beside = max(LINE // (dot.lanes * size_of(all_buffers(session.program)[buffer].dtype)), 1)
-    j0, panel, j1 = do(session, "split", across, (None, beside, dot.lanes))
-    do(session, "reorder", j0, *outer, k0, panel, k1, j1)
-    do(session, "tensorize", k1, dot.pack)
-    do(session, "parallel", j0)
-
-
-def _order(session: Session, buffer: str, dot: Dot) -> IndexMap:
-    """The map of an operand to how the instruction reads it."""
-    params = tuple(f"d{k}" for k in range(len(all_buffers(session.program)[buffer].shape)))
-    *rest, k, j = (Var(p) for p in params)
-    lanes, group = Const(dot.lanes), Const(dot.group)
-    order = (Binary("//", j, lanes), *rest, Binary("//", k, group), Binary("%", j, lanes), Binary("%", k, group))
-    return IndexMap(params, order)
-
-
-def _buffer(session: Session, name: str) -> Handle:
-    return session.handles.handle(BufferRef(name))
 
 
 class _Loops(msgspec.Struct, frozen=True):
