@@ -228,7 +228,7 @@ WORKLOADS: Mapping[str, Workload] = {
         "cpu/gemm_bytes", "gemm_s8s8", {"M": 1024, "N": 1024, "K": 1024}, {"torch": torch_bytes}, "i8", ("B",)
     ),
     "gemm_bf16": Workload(
-        "cpu/gemm_bf16", "gemm_bf16", {"M": 1024, "N": 1024, "K": 1024}, {"torch": torch_bfloat}, "bf16", ("B",)
+        "cpu/gemm_bf16", "gemm_bf16_rounded", {"M": 1024, "N": 1024, "K": 1024}, {"torch": torch_bfloat}, "bf16", ("B",)
     ),
 }
 """The table of `docs/performance.md`."""

@@ -16,7 +16,7 @@ from mslang.transform.primitives.loop_partition import loop_partition
 from mslang.transform.primitives.loops import fuse, reorder, split
 from mslang.transform.rewriting.rewrite import put
 from tests.property.block_programs import same_meaning
-from tests.unit.transform.meaning import same
+from tests.unit.transform.meaning import same, scheduled
 from tests.unit.transform.programs import block, chain, loop, loops, matmul, outline, refused, sizes, text
 
 
@@ -271,3 +271,40 @@ def test_refuses_an_init_that_uses_a_view_of_one_step():
     }""")
     with refused("MS314", "the view `V`, which a reduction axis moves", "another part in each iteration"):
         decompose_reduction(p, block("s"), loop("k"))
+
+
+def test_an_axis_of_one_iteration_has_its_only_value():
+    # The number of the one tile of `i` is an axis in the regions of the tile, and 0 in its body.
+    before, after = scheduled(
+        """program p(A: f32[4, 8], B: f32[8, 8], out C: f32[4, 8]) {
+            block mm[i: 4, j: 8 | k: 8] { C[i, j] += A[i, k] * B[k, j] }
+        }""",
+        """
+        let k = mm.k
+        let i0, i1 = mm.i.split([_, 4])
+        let j0, j1 = mm.j.split([_, 4])
+        reorder(i0, j0, k, i1, j1)
+        let tile = blockize(i1)
+        let sums = tile.cache_write(C, scope = local)
+        tile.transform_layout(tile.writes()[0], fn (i, j) -> [i // 4, j // 4, i % 4, j % 4])
+        sums.reverse_compute_at(j0)
+        let zero = tile.decompose_reduction(k)
+        """,
+    )
+    assert {"zero", "tile_update"} < {b.name for b in blocks_of(after.body)}
+    same(before, after)
+
+
+def test_a_tile_that_reads_another_one_is_refused():
+    program = parse_program(
+        """program p(A: f32[4, 2], inout C: f32[2, 4]) {
+            for t in 2, k in 2 {
+                block tile[x: 2 = t | z: 2 = k] {
+                    init { for i in 4 { block zero[w: 2 = x, y: 4 = i] { C[w, y] = 0.0 } } }
+                    for i in 4 { block sum[w: 2 = x, y: 4 = i, v: 2 = z] { C[w, y] = C[w, y] + C[0, y] * A[y, v] } }
+                }
+            }
+        }"""
+    )
+    with refused("MS313", "reads other elements"):
+        decompose_reduction(program, block("tile"), loop("k"))
