@@ -22,7 +22,7 @@ from mslang.sema.provable import provable_faults
 from mslang.sema.refer import dotted_names, nodes
 from mslang.sema.report import fault, unknown
 from mslang.sema.scope import Broken, ConstName, Declared, Meaning, Scope, SizeName
-from mslang.sema.sizes import Sizes, declared
+from mslang.sema.sizes import Sizes, declared, whole
 from mslang.sema.values import const_value
 from mslang.sema.within import within
 from mslang.suggestions import did_you_mean
@@ -75,13 +75,11 @@ def _build(
 ) -> tuple[Elaborated, Declarations]:
     known = {s.name.text for s in item.sizes}
     made = Elaborator(exact, reserved=known | _own_names(item))
-    for name, size in sizes.items():
+    for name in sizes:
         if name not in known:
             listed = f"its sizes are {', '.join(s.name.text for s in item.sizes)}" if known else "it has no sizes"
             what = f"size of program `{item.name.text}`:"
             made.diagnostics.append(unknown("MS112", item.name, what, name, known, why=listed))
-        elif isinstance(size, bool) or not isinstance(size, int | Symbol):
-            raise MsError(problem("MS112", f"size `{name}` is {size!r}", why="a size is a whole number"))
     scope, dynamic = _sizes(item, sizes, consts, made, open_sizes)
     scope = _undeclared_sizes(item, scope, made)
     params: list[Param] = []
@@ -224,7 +222,7 @@ def instantiate_with_source(module: Module, name: str, sizes: Sizes = NO_SIZES) 
     found = find_program(module, name)
     syntax = found.placed.parsed.diagnostics
     assert isinstance(found.item, tree.Program)
-    made = elaborated(found.item, tuple(sizes.items()), consts_of(found.module, found.item))
+    made = elaborated(found.item, tuple(whole(sizes).items()), consts_of(found.module, found.item))
     errors = tuple(
         d.placed(found.module.path, found.placed.start) for d in (*syntax, *made.errors) if d.severity is Severity.ERROR
     )

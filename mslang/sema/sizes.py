@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import index as index_of
+from typing import SupportsIndex
 
-from mslang.diagnostics import MsError, Span
+from mslang.diagnostics import MsError, Span, problem
 from mslang.ir.expr import (
     Choice,
     Const,
@@ -40,6 +42,28 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "uniform": ("lo", "hi"),
 }
 """The kinds of sizes and the names of their arguments. Those after `dyn` are decisions, in printed programs."""
+
+
+def whole(sizes: Mapping[str, object]) -> Sizes:
+    """Sizes as Python's integers; NumPy's are accepted, too.
+
+    Raises:
+        MsError: MS112, a size is not a whole number.
+
+    >>> whole({"M": 4})
+    {'M': 4}
+    """
+    return {name: _whole(name, value) for name, value in sizes.items()}
+
+
+def _whole(name: str, value: object) -> int | Symbol:
+    if isinstance(value, Symbol):
+        return value
+    if not isinstance(value, SupportsIndex) or isinstance(value, bool):
+        # `program(sizes = {"M": 4})` is how a space takes them.
+        help = f"give each by its name: `{next(iter(value))} = …`" if isinstance(value, Mapping) and value else None
+        raise MsError(problem("MS112", f"size `{name}` is {value!r}", why="a size is a whole number", help=help))
+    return index_of(value)
 
 
 def declared(s: tree.SizeParam, given: int | Symbol | None, scope: Scope, open_sizes: bool) -> Meaning:

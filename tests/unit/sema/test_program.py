@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -27,6 +28,7 @@ from mslang.ir.print import print_program
 from mslang.ir.program import Block, For, Let, Program, Store
 from mslang.ir.symbols import symbols_of
 from mslang.ir.visit import walk
+from mslang.resources import stdlib_folder
 from mslang.sema.modules import load
 from mslang.sema.program import find_program, instantiate, instantiate_with_source, parse_program, sizes_by_position
 from mslang.syntax import tree
@@ -342,3 +344,15 @@ def test_samples_expand_to_the_golden_long_form(name: str, program: str) -> None
     text = print_program(p)
     assert text == (EXPECT / f"{name}.ms").read_text(encoding="utf-8")
     assert parse_program(text) == p
+
+
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [({"M": 1.5}, "size `M` is 1.5"), ({"M": [4]}, "size `M` is [4]"), ({"sizes": {"M": 4}}, "by its name: `M = …`")],
+)
+def test_sizes_are_whole_numbers(size, says):
+    module = load(stdlib_folder() / "workloads" / "gemm.ms")
+    with pytest.raises(MsError, match="MS112") as error:
+        instantiate(module, "gemm", size)
+    assert says in str(error.value)
+    assert instantiate(module, "gemm", {"M": np.int64(8)}) == instantiate(module, "gemm", {"M": 8})
