@@ -23,16 +23,19 @@ from mslang.target.detect import host
 ROUNDS = 5
 
 PROGRAMS: tuple[tuple[str, str, str, dict[str, int]], ...] = (
-    ("gemm", "gemm", "packed", {"M": 512, "N": 512, "K": 512}),
-    ("dense", "dense_bias_relu", "fused", {}),
-    ("conv2d", "conv2d_nhwc", "direct", {}),
-    ("depthwise", "depthwise_nhwc", "direct", {}),
-    ("softmax", "softmax", "rows_vectorized", {}),
-    ("layer_norm", "layer_norm", "rows_vectorized", {}),
+    ("workloads/gemm", "gemm", "packed", {"M": 512, "N": 512, "K": 512}),
+    ("workloads/dense", "dense_bias_relu", "fused", {}),
+    ("workloads/conv2d", "conv2d_nhwc", "direct", {}),
+    ("workloads/depthwise", "depthwise_nhwc", "direct", {}),
+    ("workloads/softmax", "softmax", "rows_vectorized", {}),
+    ("workloads/layer_norm", "layer_norm", "rows_vectorized", {}),
+    ("cpu/gemm_bytes", "gemm_u8s8", "u8s8_on_vnni", {}),
 )
 """File, program, schedule by hand, sizes."""
 
-WEIGHTS = {"gemm": "B", "dense_bias_relu": "W", "conv2d_nhwc": "f"}
+NUMPY = {"f32": np.float32, "i8": np.int8, "i32": np.int32}
+
+WEIGHTS = {"gemm": "B", "dense_bias_relu": "W", "conv2d_nhwc": "f", "gemm_u8s8": "B"}
 """Parameters that may be constant."""
 
 
@@ -40,7 +43,7 @@ def main() -> None:
     """Print a row for each program."""
     print(f"{'program':18} {'none / default':>15} {'default / by hand':>18} {'default / constant':>19}")
     for file, name, schedule, sizes in PROGRAMS:
-        source = ms.load(str(stdlib_folder() / "workloads" / f"{file}.ms"))
+        source = ms.load(str(stdlib_folder() / f"{file}.ms"))
         program = source.program(name, **sizes)
         kernels = {
             "none": ms.build(program),
@@ -67,7 +70,8 @@ def _ratio(a: list[float], b: list[float]) -> float:
 
 def _array(param: Any) -> Any:
     shape = [int(n.value) for n in param.buffer.shape]
-    return np.random.default_rng(0).integers(-3, 4, shape).astype(np.float32)
+    least, dtype = (0, np.uint8) if param.buffer.dtype == "u8" else (-3, NUMPY[param.buffer.dtype])
+    return np.random.default_rng(0).integers(least, 4, shape).astype(dtype)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from mslang.ir.expr import Call, Const, Select
+from mslang.ir.expr import Call, Choice, Const, Select
 from mslang.ir.find import path_to_block
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import free_vars, stmt_exprs, walk, walk_expr
+from mslang.schedule.decisions import Decision
 from mslang.schedule.handles import Handle
 from mslang.schedule.interpret import Interpreter, World
 from mslang.schedule.rules.cpu.contraction import contraction
+from mslang.schedule.rules.cpu.dot import DotProducts
 from mslang.schedule.rules.cpu.groups import group_of
+from mslang.schedule.rules.cpu.matrix_tiles import MatrixTiles
 from mslang.schedule.rules.cpu.packing import pack_ahead, packed_ahead
 from mslang.schedule.rules.cpu.rows import RowFusion
 from mslang.schedule.rules.multi_level import needs_tiling
@@ -34,6 +37,7 @@ from mslang.schedule.rules.nests import (
     loops_around,
     roots,
 )
+from mslang.schedule.rules.rule import Rule
 from mslang.schedule.session import Session
 from mslang.schedule.space import Candidate, Space
 from mslang.target.description import Target
@@ -52,6 +56,12 @@ JOBS = 4
 
 UNROLLED = 32
 """Copies of a reduction's body that the reduction loop around the register tile is unrolled to."""
+
+INSTRUCTIONS: tuple[Rule, ...] = (MatrixTiles(), DotProducts())
+"""The rules for products that have instructions of their own, the fastest first."""
+
+CACHED = 8
+"""Register tiles along each axis of a tile for a cache."""
 
 BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4}
 
@@ -80,9 +90,21 @@ def default_schedule(program: Program, machine: Target) -> Candidate:
         schedule_by_default(Interpreter(session, world), machine)
 
     space = Space(program, recipe, name=NAME, item=False)
-    # A rule that draws is given the same value for every program.
     drawn = space.sample(0)
-    return space.sample(0, dict.fromkeys(drawn.decisions, ACCUMULATORS)) if drawn.decisions else drawn
+    fixed = {d.address: _fixed(d, machine) for d in drawn.sketch.decisions}
+    return space.sample(0, fixed) if fixed else drawn
+
+
+def _fixed(decision: Decision, machine: Target) -> int:
+    """The value of what a rule draws: of weighted ones the most likely; parts of a row; or tiles of a cache, fewer of
+    them where cores would have no work."""
+    if not isinstance(decision.domain, Choice) or decision.address.startswith(f"{RowFusion().name}:"):
+        return ACCUMULATORS
+    values = [int(v) for v in decision.domain.values]
+    if decision.domain.weights:
+        return max(zip(decision.domain.weights, values, strict=True))[1]
+    most = min(CACHED, max(values) // (2 * machine.cores))
+    return max((v for v in values if v <= most), default=min(values))
 
 
 def schedule_by_default(it: Interpreter, machine: Target) -> None:
@@ -92,8 +114,19 @@ def schedule_by_default(it: Interpreter, machine: Target) -> None:
     _fuse_rows(it)
     tiled = {b.name for b in leaf_blocks(session.program) if needs_tiling(session.program, b)}
     for name in sorted(tiled):
-        _tile(session, block_handle(session, name), machine)
+        if not _on_instructions(it, name):
+            _tile(session, block_handle(session, name), machine)
     finish(session)
+
+
+def _on_instructions(it: Interpreter, name: str) -> bool:
+    """Compute a product of bytes or bf16 by instructions for it, in the first form that is legal; whether there are."""
+    for rule in INSTRUCTIONS:
+        block = block_of(it.session, block_handle(it.session, name))
+        if rule.applies(it, block):
+            rule.apply(it, block, rule.alternatives(it, block)[0])
+            return True
+    return False
 
 
 def finish(session: Session) -> None:

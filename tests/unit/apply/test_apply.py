@@ -327,6 +327,25 @@ def test_the_default_of_a_product_keeps_a_tile_in_registers_and_fuses_what_follo
     same(RELU, done.program)
 
 
+@pytest.mark.parametrize(
+    ("features", "instruction"),
+    [(("avx512vnni",), "u8s8_vnni"), (("avx512vnni", "amx-tile", "amx-int8"), "s8s8_amx"), ((), "s8s8_avx512bw")],
+)
+def test_the_default_of_a_product_of_bytes_uses_instructions_for_it(
+    features: tuple[str, ...], instruction: str
+) -> None:
+    text = """program p(A: i8[48, 100], B: i8[100, 80], scale: f32[80], out C: f32[48, 80]) {
+        alloc sums: i32[48, 80]
+        block mm[i: 48, j: 80 | k: 100] { sums[i, j] += i32(A[i, k]) * i32(B[k, j]) }
+        block scaled[i: 48, j: 80] { C[i, j] = f32(sums[i, j]) * scale[j] }
+    }"""
+    program = ms.parse_program(text)
+    target = replace(AVX512, name="bytes", features=(*AVX512.features, *features))
+    (done,) = ms.apply(program, ["default"], target=target)
+    assert instruction in {dict(b.annotations).get("intrin") for b in blocks_of(done.program.body)}
+    assert difference(program, done.program, 0.0, 0.0, 0) is None
+
+
 def test_a_program_that_matches_a_pattern_takes_its_schedule() -> None:
     found = dispatch().serve(RENAMED, AVX2)
     assert isinstance(found, Served) and found.how == "`packed` of `gemm` (gemm.ms)"

@@ -50,9 +50,9 @@ WASTE = 4
 """Filling up may multiply the work by so much: dot products of vectors take at least that much longer."""
 
 
-ORDERS = ("rows", "columns")
-"""Orders of the loops over tiles: by rows of the result, with the right operand packed once; or by columns, with a
-panel of it packed for each."""
+ORDERS = ("columns", "rows")
+"""Orders of the loops over tiles: by columns of the result, with a panel of the right operand packed for each; or by
+rows, with all of it packed once."""
 
 
 class MatrixTile(msgspec.Struct, frozen=True):
