@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from mslang.ir.by_identity import by_identity
 from mslang.ir.expr import Const, Expr, Load, MaskedLoad, Var
 from mslang.ir.visit import free_vars, walk_expr
-from mslang.kernel.nodes import Atomic, Body, Evaluate, For, Invoke, Store
+from mslang.kernel.nodes import Atomic, Body, Evaluate, For, Invoke, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, walk
 
 Access = Load | MaskedLoad | Store | Atomic
@@ -23,6 +24,15 @@ def accesses(body: Body) -> Iterator[Access]:
                     yield x
 
 
+@by_identity(size=8192)
+def accessed(s: Stmt) -> frozenset[str]:
+    """The buffers that a statement loads or stores."""
+    own = [x.buffer for e in expressions(s) for x in walk_expr(e) if isinstance(x, Load | MaskedLoad)]
+    if isinstance(s, Store | Atomic):
+        own.append(s.buffer)
+    return frozenset(own).union(*(accessed(inner) for body in bodies(s) for inner in body))
+
+
 def mentions(e: Expr, name: str) -> bool:
     """Whether the variable occurs in the expression."""
     return any(isinstance(x, Var) and x.name == name for x in walk_expr(e))
@@ -30,7 +40,7 @@ def mentions(e: Expr, name: str) -> bool:
 
 def indexes(s: For, buffers: Collection[str]) -> bool:
     """Whether the loop's variable occurs in an index of one of the buffers."""
-    return bool(buffers) and any(
+    return not accessed(s).isdisjoint(buffers) and any(
         a.buffer in buffers and any(s.var in free_vars(e) for e in a.indices) for a in accesses(s.body)
     )
 

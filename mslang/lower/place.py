@@ -17,10 +17,10 @@ from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.arith.linear import expression, linear
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Select, Var
 from mslang.ir.program import Buffer, Range
-from mslang.ir.visit import free_vars, map_expr
+from mslang.ir.visit import free_vars, map_expr, walk_expr
 from mslang.kernel.nodes import Allocate, Atomic, Body, For, Let, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, map_expressions, with_bodies
-from mslang.lower.analysis import accesses
+from mslang.lower.analysis import accessed
 
 Box = tuple[Range, ...]
 
@@ -53,7 +53,7 @@ class _Place(NamedTuple):
 
 
 def _place(a: Allocate, body: Body, compact: bool, at: _Place) -> Body:
-    users = [k for k, s in enumerate(body) if _uses(s, a.buffer.name)]
+    users = [k for k, s in enumerate(body) if a.buffer.name in accessed(s)]
     if not users:
         return body
     if len(users) == 1:
@@ -79,7 +79,7 @@ def _descend(a: Allocate, s: Stmt, compact: bool, at: _Place) -> Stmt | None:
     if isinstance(s, For) and (s.var in a.carried or s.kind == "vectorized"):
         return None
     parts = bodies(s)
-    users = [k for k, b in enumerate(parts) if any(_uses(x, buffer) for x in b)]
+    users = [k for k, b in enumerate(parts) if any(buffer in accessed(x) for x in b)]
     if len(users) != 1:
         return None
     return with_bodies(s, tuple(_place(a, b, compact, at) if k == users[0] else b for k, b in enumerate(parts)))
@@ -93,19 +93,8 @@ _SHARED = {
 """The loops whose iterations share the memory of a scope: a buffer of the scope holds what all of them access."""
 
 
-def _uses(s: Stmt, buffer: str) -> bool:
-    return any(a.buffer == buffer for a in accesses((s,)))
-
-
 def _mentions(e: Expr, buffer: str) -> bool:
-    found = False
-
-    def look(x: Expr) -> None:
-        nonlocal found
-        found = found or (isinstance(x, Load) and x.buffer == buffer)
-
-    map_expr(e, look)
-    return found
+    return any(isinstance(x, Load) and x.buffer == buffer for x in walk_expr(e))
 
 
 # ------------------------------------------------------------------ compaction
