@@ -22,7 +22,9 @@ class Linker:
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.jit = llvm.create_lljit_compiler()
+        # JITLink puts a kernel's code and constants side by side. LLVM's other linker lets the system choose a place for
+        # each, and ends the process where these are more than 2 GiB apart.
+        self.jit = llvm.create_lljit_compiler(use_jit_link=True)
         self.workers = cores() if workers is None else workers
         self._pool: Pool | None = None
         self._pool_code: PoolCode | None = None

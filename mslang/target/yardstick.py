@@ -66,7 +66,7 @@ def _compiled(dtype: str, lanes: int) -> tuple[Any, int]:
         codemodel="small",
     )
     module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{_text(dtype, lanes)}')
-    jit = llvm.create_lljit_compiler()
+    jit = llvm.create_lljit_compiler(use_jit_link=True)  # as `mslang.runtime.linker` does
     builder = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).export_symbol("yardstick")
     library = builder.link(jit, "yardstick")
     return (jit, library), library["yardstick"]

@@ -18,6 +18,7 @@ from mslang.sema.program import instantiate, parse_program
 from mslang.target.description import AVX512, Target
 from mslang.target.detect import host
 from mslang.tune.equivalence import difference
+from tests.property.test_batches import check, check_summary
 
 AMX = replace(
     AVX512,
@@ -94,6 +95,13 @@ def test_other_products_mean_the_same(program: Program):
     for sketch in found:
         assert any(name.endswith("_amx") for name in instructions(sketch))
         means_the_same(program, sketch)
+
+
+def test_decisions_as_arrays_and_lowered_are_the_single_values():
+    for sketch in sketches(product("i8", "i8", "i32", "M = 200, N = 180, K = 128")):
+        valid, invalid = check(sketch, draws=200, sizes=50)
+        assert valid == 200 and not invalid
+        check_summary(sketch, 20)
 
 
 def test_what_follows_reads_the_sums_where_they_are_stored():

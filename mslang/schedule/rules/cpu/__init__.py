@@ -1,1 +1,1 @@
-"""Rules for CPUs: register tiles, packed operands, stages fused by rows, dot products of bytes."""
+"""Rules for CPUs: register tiles, packed operands, stages fused by rows, dot products, matrix tiles."""

@@ -17,7 +17,7 @@ from mslang.ir.program import Block
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, contraction, extents, limited
-from mslang.schedule.rules.cpu.grouped import Grouping, group_operand, pad_to, product_of, types_of
+from mslang.schedule.rules.cpu.grouped import Grouping, group_operand, pad_to, product_of, require_product, types_of
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
 from mslang.schedule.rules.cpu.register_tile import OUTER_TILES, Layout, epilogue, layouts, tile, write_back
 from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
@@ -147,21 +147,17 @@ def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: s
     Raises:
         ScheduleError: the block is not what the instruction computes.
     """
-    block = block_of(session, block_handle(session, name))
-    product = product_of(session, block, machine)
-    assert product is not None
+    product = require_product(session, name, machine)
     found, along = product.found, product.along
     if pad_to(session, name, {found.vector: dot.lanes, along: dot.group}, dot.lanes):
-        block = block_of(session, block_handle(session, name))
-        product = product_of(session, block, machine)
-        assert product is not None
+        product = require_product(session, name, machine)
     user = epilogue(session.program, name)
     sums = None
     if dot.sum_right:
         at = session.handles.handle(BufferRef(product.left.buffer))
         shifted, sums = do(session, "change_signedness", block_handle(session, name), at)
         spread_copy(session, shifted, machine.vector_bits // 8)
-        block = block_of(session, block_handle(session, name))
+    block = block_of(session, block_handle(session, name))
     group_operand(session, block, product.right.buffer, dot.grouping)
     if sums is not None:
         _summed(session, sums, found.vector, along, dot)

@@ -19,7 +19,7 @@ from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal,
 from mslang.schedule.session import Session
 from mslang.target.description import Target
 from mslang.transform.getters import consumers, producers
-from mslang.transform.outcome import BlockRef, BufferRef
+from mslang.transform.outcome import BlockRef, BufferRef, refuse
 
 LINE = 64
 """Bytes of a cache line: the panels that it is spread over are packed together, so that it is read once."""
@@ -58,6 +58,18 @@ def product_of(session: Session, block: Block, machine: Target) -> Product | Non
     if right.ranges[-1].start != Var(found.vector) or not isinstance(along, Var) or along.name not in found.reduced:
         return None
     return Product(found, left, right, along.name) if contiguous(left, along.name) else None
+
+
+def require_product(session: Session, name: str, machine: Target) -> Product:
+    """The product that a block is.
+
+    Raises:
+        ScheduleError: MS380, it is none.
+    """
+    found = product_of(session, block_of(session, block_handle(session, name)), machine)
+    if found is None:
+        raise refuse("MS380", "tensorize", f"block `{name}` is not a product `A[…, k] · B[…, k, j]`")
+    return found
 
 
 def types_of(session: Session, block: Block, product: Product) -> tuple[str, str, str]:

@@ -28,6 +28,7 @@ from mslang.schedule.rules.cpu.grouped import (
     pack_panel,
     pad_to,
     product_of,
+    require_product,
     types_of,
 )
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, vectorize_along
@@ -48,8 +49,6 @@ SUMS = 4
 """The most tiles of sums at a time: of the 8 tile registers the others hold operands."""
 WASTE = 4
 """Filling up may multiply the work by so much: dot products of vectors take at least that much longer."""
-
-
 ORDERS = ("columns", "rows")
 """Orders of the loops over tiles: by columns of the result, with a panel of the right operand packed for each; or by
 rows, with all of it packed once."""
@@ -164,11 +163,9 @@ def on_tiles(session: Session, name: str, tile: MatrixTile, machine: Target, ord
 
     Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter 20 (AMX).
     """
-    product = product_of(session, block_of(session, block_handle(session, name)), machine)
-    assert product is not None
-    pad_to(session, name, _multiples(product, tile), machine.vector_bits // 32)
-    product = product_of(session, block_of(session, block_handle(session, name)), machine)
-    assert product is not None
+    multiples = _multiples(require_product(session, name, machine), tile)
+    pad_to(session, name, multiples, machine.vector_bits // 32)
+    product = require_product(session, name, machine)
     user = epilogue(session.program, name)
     block, right = block_of(session, block_handle(session, name)), product.right.buffer
     panel = None
