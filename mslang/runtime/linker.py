@@ -22,8 +22,8 @@ class Linker:
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        # JITLink puts a kernel's code and constants side by side. LLVM's other linker lets the system choose a place for
-        # each, and ends the process where these are more than 2 GiB apart.
+        # JITLink puts a kernel's code and constants side by side. LLVM's other linker lets the system choose a place
+        # for each, and ends the process where these are more than 2 GiB apart.
         self.jit = llvm.create_lljit_compiler(use_jit_link=True)
         self.workers = cores() if workers is None else workers
         self._pool: Pool | None = None
