@@ -243,6 +243,8 @@ def require_equal(name: str, what: str, ours: Any, theirs: Any, unit: str) -> No
     import numpy as np
 
     theirs = np.asarray(theirs.float() if unit == "bf16" else theirs)
+    if ours.dtype == np.uint16:  # bits of bf16
+        ours = (ours.astype(np.uint32) << 16).view(np.float32)
     error = np.abs(ours.astype(np.float64) - theirs).max() / max(np.abs(theirs).max(), 1e-30)
     if not error <= {"f32": 1e-4, "i8": 0.0, "bf16": 1e-2}[unit]:
         raise SystemExit(f"{name}: {what} differs from ours by {error:.1e} of the largest element")

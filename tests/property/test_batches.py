@@ -27,7 +27,7 @@ from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.values import Size
-from mslang.target.description import AVX512, GENERIC
+from mslang.target.description import AVX512, GENERIC, Target
 from tests.property.stages import drawn_pair, schedule_pair
 from tests.property.tally import Tally
 from tests.property.test_library_draws import FILES, SCHEDULES, library_space
@@ -133,11 +133,11 @@ def test_automatic_spaces_as_arrays(path: Path):
     assert sum(valid for valid, _ in found) > 0
 
 
-def check_summary(sketch: Sketch, draws: int) -> None:
+def check_summary(sketch: Sketch, draws: int, target: Target = AVX512) -> None:
     """Compare all numbers of a sketch's nest summary, as arrays, with those of single values."""
     many = sketch.batch()
     batch = many.draw(draws, seed=2)
-    exprs = {e for _, e in numbers(summarize(lower_symbolic(sketch.program, AVX512), AVX512))}
+    exprs = {e for _, e in numbers(summarize(lower_symbolic(sketch.program, target), target))}
     known = [e for e in exprs if _is_of(e, sketch)]
     columns = many.evaluate(known, batch)
     for k in range(draws):
