@@ -8,6 +8,9 @@ ATOMIC = "atomic"
 PREFETCH = "prefetch."
 """Of a loop, before the name of a buffer: how many iterations ahead what is read of it is fetched."""
 
+STREAM = "stream."
+"""Of a block, before the name of a buffer: whether (0: not) what it stores there bypasses the caches."""
+
 MAX_STEPS = "unroll.max_steps"
 """Of an unrolled loop: it is unrolled only while it makes no more than so many copies."""
 

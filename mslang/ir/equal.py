@@ -14,7 +14,7 @@ from hashlib import sha256
 
 import msgspec
 
-from mslang.ir.annotations import PREFETCH
+from mslang.ir.annotations import PREFETCH, STREAM
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import (
     Binary,
@@ -341,8 +341,8 @@ def _annotations(notes: Annotations, names: _Names) -> str:
         )
 
     def told(key: str) -> str:
-        buffer = key.removeprefix(PREFETCH)
-        return repr(key) if buffer == key else f"{PREFETCH!r} {_named(buffer, names)}"
+        about = next((x for x in (PREFETCH, STREAM) if key.startswith(x)), None)
+        return repr(key) if about is None else f"{about!r} {_named(key.removeprefix(about), names)}"
 
     texts = (f"{told(key)} = {hiding(v) if key in _HIDING else value(v)}" for key, v in notes)
     return f"<{', '.join(texts)}>"

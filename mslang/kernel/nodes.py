@@ -27,12 +27,14 @@ class Store(Stmt, frozen=True, cache_hash=True):
     """`buffer[indices] = value`.
 
     With vector indices each lane is stored, the last one last. `mask`, a vector of bool, names the lanes that are.
+    `stream` says whether (None or 0: not) it bypasses the caches.
     """
 
     buffer: str
     indices: tuple[Expr, ...]
     value: Expr
     mask: Expr | None = None
+    stream: Expr | None = None
 
 
 class Let(Stmt, frozen=True, cache_hash=True):

@@ -83,9 +83,10 @@ def _end(s: For) -> Expr:
 
 def _lines(s: Stmt) -> Iterator[str]:
     match s:
-        case Store(buffer=b, indices=xs, value=v, mask=mask):
+        case Store(buffer=b, indices=xs, value=v, mask=mask, stream=stream):
             where = "" if mask is None else f" where {print_expr(mask)}"
-            yield f"{_element(b, xs)} = {print_expr(v)}{where}"
+            how = "stream " if isinstance(stream, Const) and stream.value else ""
+            yield f"{how}{_element(b, xs)} = {print_expr(v)}{where}"
         case For(var=v, start=start, kind=kind, body=body):
             place = "" if kind == "serial" else f" @ {kind}"
             yield f"for {v} in {print_expr(start)}..{print_expr(_end(s))}{place} {{"

@@ -38,7 +38,7 @@ class Fields(NamedTuple):
 
 
 CHILDREN: Mapping[type[Stmt], Fields] = {
-    Store: Fields((), ("indices", "value", "mask")),
+    Store: Fields((), ("indices", "value", "mask", "stream")),
     Let: Fields(("body",), ("value",)),
     If: Fields(("then", "otherwise"), ("condition",)),
     While: Fields(("body",), ("condition",)),

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir import program as ir
+from mslang.ir.annotations import STREAM
 from mslang.ir.atomics import atomic_update, is_atomic
-from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Load, Symbol, Var, dtype_of
+from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Load, Symbol, Var, dtype_of
 from mslang.ir.find import used_names
 from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.program import Block, Buffer, Program, View
@@ -49,6 +50,8 @@ class _Names(NamedTuple):
 
     values: Mapping[str, Expr]
     views: Mapping[str, View]
+    streams: Mapping[str, Expr]
+    """Whether stores to a buffer bypass the caches, where the block says so."""
 
 
 def flatten(p: Program, target: Target, checked: bool = False) -> Module:
@@ -64,7 +67,7 @@ def flatten(p: Program, target: Target, checked: bool = False) -> Module:
         TargetError: MS417, MS418, an instruction exists on other targets only.
     """
     notes = _Notes(p, target, checked)
-    body = _body(p.body, _Names({}, {}), notes)
+    body = _body(p.body, _Names({}, {}, {}), notes)
     carried = frozenset(notes.carried) | carried_between(p)
     wanted = alignments(p)
     for b in reversed(notes.buffers):
@@ -120,10 +123,10 @@ def _statement(s: ir.Stmt, names: _Names, notes: _Notes) -> Body:
             return _block(s, names, notes)
         case ir.Store(buffer=b, indices=xs, value=v):
             buffer, indices = _access(b, tuple(_rewrite(x, names) for x in xs), names)
-            return (Store(buffer, indices, _rewrite(v, names)),)
+            return (Store(buffer, indices, _rewrite(v, names), stream=names.streams.get(b)),)
         case ir.Let(name=n, value=v, body=b):
             name = notes.name(n)
-            inner = _Names({**names.values, n: Var(name, dtype_of(v))}, names.views)
+            inner = names._replace(values={**names.values, n: Var(name, dtype_of(v))})
             return (Let(name, _rewrite(v, names), _body(b, inner, notes)),)
         case ir.For(var=v, kind=kind, annotations=said):
             start, extent = _rewrite(s.start, names), _rewrite(s.extent, names)
@@ -142,10 +145,10 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
     axes = {a.name: _rewrite(a.binding, outer) for a in s.axes}
     views = {**outer.views}
     for v in s.views:
-        inside = _Names({**outer.values, **axes}, outer.views)
+        inside = outer._replace(values={**outer.values, **axes})
         ranges = tuple(replace(r, start=_rewrite(r.start, inside)) for r in v.source.ranges)
         views[v.buffer.name] = View(v.buffer, replace(v.source, ranges=ranges))
-    inner = _Names({**outer.values, **axes}, views)
+    inner = _Names({**outer.values, **axes}, views, {**outer.streams, **_streams(s)})
     notes.buffers.extend(s.allocs)
     meaning = _body(s.body, inner, notes)
     if is_atomic(s) and (update := atomic_update(s)) is not None:
@@ -165,6 +168,15 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
         return body
     shown = {n: e for n, e in axes.items() if not any(loads_of(e))}
     return (Within(s.name, tuple(shown), tuple(shown.values()), body),)
+
+
+def _streams(s: Block) -> Mapping[str, Expr]:
+    """Whether what a block stores bypasses the caches, by buffer."""
+    said = ((key.removeprefix(STREAM), value) for key, value in s.annotations if key.startswith(STREAM))
+    return {
+        name: fold(value) if isinstance(value, Expr) else Const(int(value is True or value == 1))
+        for name, value in said
+    }
 
 
 def _atomically(store: ir.Store, update: Update, names: _Names) -> Body:

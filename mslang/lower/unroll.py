@@ -74,7 +74,8 @@ def _statement(s: Stmt, at: _Place) -> Iterator[Stmt]:
                 mask = at.expr(mask)
                 if mask == FALSE:
                     return
-            yield Store(b, tuple([at.position(x) for x in xs]), at.expr(v), None if mask == TRUE else mask)
+            indices = tuple([at.position(x) for x in xs])
+            yield Store(b, indices, at.expr(v), None if mask == TRUE else mask, s.stream)
         case For():
             yield from _loop(s, at)
         case If(condition=c, then=then, otherwise=otherwise):

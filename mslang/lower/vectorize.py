@@ -257,7 +257,7 @@ class _Vectorizer:
         value = _Values(self, lanes, known, saved)
         match s:
             case Store(indices=xs, value=v, mask=None):
-                return (self._store(s.buffer, tuple([value.index(x) for x in xs]), value.of(v), lanes),)
+                return (self._store(s, tuple([value.index(x) for x in xs]), value.of(v), lanes),)
             case For(var=v):
                 start, extent = known.expr(s.start, lanes.values), known.expr(s.extent, lanes.values)
                 loop = replace(s, start=start, extent=extent, kind="serial" if s.kind == "vectorized" else s.kind)
@@ -274,17 +274,17 @@ class _Vectorizer:
                 return (Let(n, made, self._in_lanes(b, lanes.with_value(n, name), inner)),)
         raise TypeError(f"not a statement that runs in lanes: {s!r}")
 
-    def _store(self, buffer: str, indices: tuple[Expr, ...], value: Expr, lanes: _Lanes) -> Stmt:
+    def _store(self, s: Store, indices: tuple[Expr, ...], value: Expr, lanes: _Lanes) -> Stmt:
         if any(lanes_of(x) > 1 for x in indices):
-            return Store(buffer, indices, value, lanes.mask)
+            return replace(s, indices=indices, value=value, mask=lanes.mask)
         if lanes.guarded:
             spread = tuple([Broadcast(x, lanes.lanes) for x in indices])
-            return Store(buffer, spread, value, lanes.mask)
+            return replace(s, indices=spread, value=value, mask=lanes.mask)
         if lanes_of(value) > 1:
             # Of lanes that write one element the last one wins, as in the loop.
             last = lanes.lanes if lanes.mask is None else active_lanes(lanes.mask) or lanes.lanes
             value = Shuffle((value,), (last - 1,))
-        return Store(buffer, indices, value)
+        return replace(s, indices=indices, value=value)
 
     def _branch(self, c: Expr, then: Body, otherwise: Body, lanes: _Lanes, known: Known, value: _Values) -> Body:
         if isinstance(c, Const):

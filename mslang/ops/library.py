@@ -67,6 +67,7 @@ LIBRARY: Mapping[str, Signature] = MappingProxyType(
             Param("unroll_steps", Kind.VALUES, (0, 16, 64, 512), keyword=True),
             gives=Kind.NOTHING,
         ),
+        "std.rules.stream": _function("stream", Param("least_bytes", Kind.INT, None, keyword=True), gives=Kind.NOTHING),
         "std.rules.custom": _function("custom", gives=Kind.NOTHING),
         "std.rules.named": _function("named", Param("rule", Kind.STR), gives=Kind.RULE),
         "std.cuda.auto": _function("auto", gives=Kind.NOTHING),

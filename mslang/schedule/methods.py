@@ -1581,6 +1581,41 @@ class Methods:
         """
         self.apply("prefetch", loop, buffer, ahead)
 
+    def stream(self: Told, block: Handle, buffer: Handle, *, on: SizeLike | None = None) -> None:
+        """Have what a block stores to a buffer go to memory past the caches.
+
+        An ordinary store first reads the cache line that it writes to, and later writes it back. A result that does not fit
+        the caches is written in less time without: a third of the traffic of a copy is saved. One that is read soon after,
+        while the caches would still hold it, is slower to read.
+
+        Results do not change. On a CPU it is done by non-temporal stores of whole vectors, so vectorize the loop over the
+        last dimension; scalars, tails, and vectors at addresses that are no multiple of 16 are stored as usual. On GPUs it
+        has no effect. The block gets the annotation `stream.BUFFER`, so `on` may be drawn; 0 stores as usual. A second
+        `stream` of the same buffer replaces the first.
+
+        Before:
+            for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
+
+        After:
+            # b.stream(B)
+            for i in 0..64 {
+                block b[x: 64 = i] {
+                    attr "stream.B" = i64(1)
+                    B[x] = A[x]
+                }
+            }
+
+        Rejects:
+            - `on` that depends on a loop, or is not provably 0 or more
+            - a buffer that the block does not write
+            - a buffer that the block reads, as a reduction reads its result: each update would wait for memory
+            - a buffer in registers (scope `local`)
+
+        Source: Intel 64 and IA-32 Architectures Software Developer's Manual, MOVNTPS; LLVM nontemporal metadata; Halide
+        Func::stream_stores
+        """
+        self.apply("stream", block, buffer, on=on)
+
     def unsafe_set_dtype(self: Told, block: Handle, buffer: Handle, dtype: str) -> None:
         """Change the element type of a buffer that the program allocates; views of it go with it.
 

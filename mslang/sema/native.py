@@ -82,6 +82,7 @@ _LIBRARY = (
         "rule",
         "Runs the outermost loops in parallel, vectorizes the innermost, unrolls within a limit that is drawn.",
     ),
+    Native("std.rules", "stream", "rule", "Draws whether large results are stored past the caches."),
     Native(
         "std.rules", "custom", "rule", "Schedules each block by the rule that its annotation `schedule_rule` names."
     ),

@@ -38,6 +38,7 @@ from mslang.transform.primitives.rolling_update import rolling_update
 from mslang.transform.primitives.set_scope import set_scope
 from mslang.transform.primitives.specialize import specialize
 from mslang.transform.primitives.storage_align import storage_align
+from mslang.transform.primitives.stream import stream
 from mslang.transform.primitives.tensorize import tensorize
 from mslang.transform.primitives.transform_block_layout import reorder_block_iter_var, transform_block_layout
 from mslang.transform.primitives.transform_layout import transform_layout
@@ -87,6 +88,7 @@ BUILT_IN: tuple[Primitive[Any], ...] = (
     set_scope,
     storage_align,
     prefetch,
+    stream,
     unsafe_set_dtype,
     rolling_buffer,
     transform_layout,

@@ -1,4 +1,4 @@
-"""Random steps: layouts of buffers and of blocks, strides, prefetches, the order of axes, loops bound to threads."""
+"""Random steps: layouts of buffers and blocks, strides, prefetches, streams, the order of axes, loops of threads."""
 
 from __future__ import annotations
 
@@ -120,6 +120,14 @@ def _prefetch(m: Steps, p: Program) -> Step | None:
     return "prefetch", (LoopRef(loop), BufferRef(name), m.size(12)), {}
 
 
+def _stream(m: Steps, p: Program) -> Step | None:
+    found = [(block.name, b) for block in blocks_of(p.body) for b in buffers_written(block)]
+    if not found:
+        return None
+    block, name = m.rng.choice(found)
+    return "stream", (BlockRef(block), BufferRef(name)), {"on": m.size(2)} if m.rng.random() < 0.3 else {}
+
+
 def _bind(m: Steps, p: Program) -> Step:
     axis = m.rng.choice(["blockIdx", "threadIdx", "vthread"]) + m.rng.choice([".x", ".y"])
     return "bind", (m.loop(p), axis), {}
@@ -147,6 +155,7 @@ FAMILY = Family(
         "reorder_block_iter_var": _reorder_block_iter_var,
         "storage_align": _storage_align,
         "prefetch": _prefetch,
+        "stream": _stream,
         "bind": _bind,
     },
     weights={
@@ -155,6 +164,7 @@ FAMILY = Family(
         "reorder_block_iter_var": 1,
         "storage_align": 2,
         "prefetch": 1,
+        "stream": 1,
         "bind": 2,
     },
     programs=(staged,),

@@ -12,6 +12,7 @@ from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.context import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.backend.llvm.source_lines import SourceLine
+from mslang.backend.llvm.triple import triple_of
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.kernel.nodes import Module
 from mslang.runtime.signature import Parameter, Signature
@@ -86,7 +87,7 @@ def machine(target: Target, tuning: tuple[str, ...] = ()) -> TargetMachine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()
-    triple = target.triple or llvm.get_default_triple()
+    triple = triple_of(target)
     try:
         found = llvm.Target.from_triple(triple)
         features = ",".join(f"+{f}" for f in (*target.features, *tuning))

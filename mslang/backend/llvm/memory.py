@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from mslang.backend.llvm import arithmetic
 from mslang.backend.llvm.scope import Memory, Scope
+from mslang.backend.llvm.streaming import streamed
 from mslang.backend.llvm.types import Value, constant, mangled, memory_type
 from mslang.ir.arith.linear import Form, Linear, add, scale
 from mslang.ir.dtype import is_float, size_of
-from mslang.ir.expr import Expr, Load, MaskedLoad
+from mslang.ir.expr import Const, Expr, Load, MaskedLoad
 from mslang.kernel.lanes import active_lanes, lanes_of
 from mslang.kernel.nodes import Prefetch, Store
 from mslang.lower.substitute import LANE
@@ -70,7 +71,11 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
     if isinstance(offset, Form) and lane == 1:
         pointer = _pointer(writer, place, offset)
         if mask is None:
-            fn.do(f"store {value.typed}, ptr {pointer}, align {align}{place.tag}")
+            plain = f"store {value.typed}, ptr {pointer}, align {align}{place.tag}"
+            if _is_streamed(writer, s, place):
+                streamed(fn, value, pointer, plain, place.tag)
+            else:
+                fn.do(plain)
             return
         _call_void(writer, "masked.store", value, f"ptr align {align} {pointer}", mask, place.tag)
         return
@@ -83,6 +88,12 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
 def _last(lanes: int) -> Linear:
     """What distinguishes the last lane of a reversed vector, the first in memory: `LANE` turned round."""
     return Form(lanes - 1, {LANE: -2})
+
+
+def _is_streamed(writer: ExpressionWriter, s: Store, place: Memory) -> bool:
+    """Does a store bypass the caches, and not only the stack?"""
+    on = isinstance(s.stream, Const) and s.stream.value > 0
+    return on and place.buffer.scope != "local" and writer.guard is None
 
 
 def address(writer: ExpressionWriter, e: Load, scope: Scope) -> str:

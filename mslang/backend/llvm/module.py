@@ -13,6 +13,8 @@ from mslang.backend.llvm.function import Declarations, FunctionWriter
 from mslang.backend.llvm.guard import BoundsGuard
 from mslang.backend.llvm.scope import Memory, Scope
 from mslang.backend.llvm.source_lines import SourceLines
+from mslang.backend.llvm.streaming import finish
+from mslang.backend.llvm.triple import is_x86
 from mslang.backend.llvm.types import Value
 from mslang.diagnostics import MsError, problem
 from mslang.ir.arith.convert import read_size
@@ -79,6 +81,7 @@ class ModuleWriter:
             nan_free=self.target.nan_free,
             scales=self.target.has("avx512f"),
             fused=self.kernel.auto_vectorize,
+            is_x86=is_x86(self.target),
             debug=debug,
         )
 
@@ -103,6 +106,7 @@ class ModuleWriter:
             for p, ref in zip(kernel.params, names, strict=True)
         }
         writer.body(kernel.body, Scope(variables, places))
+        finish(fn)
         fn.do("ret i32 0")
         self.workspace = writer.high
         self._functions.append(fn.text)
@@ -151,6 +155,7 @@ class ModuleWriter:
         begin, length = Form(0, {"%begin": 1}), Form(0, {count: 1})
         known_loop = (over[0], over[1] + max(1, trips[1]) - 1) if over is not None and trips is not None else None
         writer.counted(loop, begin, length, Scope(inner, places, within=scope.within), known_loop)
+        finish(fn)
         fn.do("ret i32 0")
         self.worker_workspace = max(self.worker_workspace, writer.high)
         self._functions.append(fn.text)

@@ -135,8 +135,8 @@ class _Export:
             op = "compute_inline" if op == "compute_at" else "reverse_compute_inline"
         if op == "split" and bound["tail"] != "guard":
             raise lacking(f"`split` with `tail = {bound['tail']}`")
-        if op == "prefetch":
-            self.to.note("`prefetch` is left out", "TVM's schedules have none; it changes no result")
+        if op in ("prefetch", "stream"):
+            self.to.note(f"`{op}` is left out", "TVM's schedules have none; it changes no result")
             return None
         if op == "unroll" and bound["max_steps"] is not None:
             return self._limited_unroll(bound)

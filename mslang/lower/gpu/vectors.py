@@ -100,7 +100,7 @@ class _Lanes:
         if indices is None or value is None:
             return None
         loads = (x.indices for x in walk_expr(value) if isinstance(x, Load))
-        return Store(s.buffer, indices, value) if any(map(_neighbours, (indices, *loads))) else None
+        return replace(s, indices=indices, value=value) if any(map(_neighbours, (indices, *loads))) else None
 
     def indices(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
         found = tuple(self.index(i) for i in indices)

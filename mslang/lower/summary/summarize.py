@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from mslang.ir import arith
 from mslang.ir.annotations import MAX_STEPS, PREFETCH
 from mslang.ir.arith.convert import read_size
@@ -116,8 +118,9 @@ def _within(s: Stmt, place: _Place, found: _Found) -> _Place:
             return place._replace(loops=(*place.loops, loop), guarded=True)
         case Invoke(name=n):
             return place._replace(instruction=n)
-        case Store(buffer=b, indices=xs, value=v):
-            found.statements.append(_store(b, xs, v, place))
+        case Store(buffer=b, indices=xs, value=v, stream=stream):
+            on = ZERO if stream is None else arith.simplify(stream)
+            found.statements.append(replace(_store(b, xs, v, place), stream=on))
         case Atomic(buffer=b, indices=xs, value=v):
             updated = Load(b, xs, place.buffers[b].dtype)
             found.statements.append(_store(b, xs, Binary(s.op, updated, v), place))

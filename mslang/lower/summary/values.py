@@ -125,6 +125,8 @@ class Statement(msgspec.Struct, frozen=True):
     """Vector registers that hold partial results of a reduction while its innermost loop runs."""
     operands: Expr
     """Vector registers that hold loaded operands: all but the operand of the most, which streams through one."""
+    stream: Expr = ZERO
+    """Whether (0: not) what it stores bypasses the caches."""
 
     @property
     def trips(self) -> Expr:

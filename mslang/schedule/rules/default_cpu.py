@@ -96,10 +96,12 @@ def default_schedule(program: Program, machine: Target) -> Candidate:
 
 
 def _fixed(decision: Decision, machine: Target) -> int:
-    """The value of what a rule draws: of weighted ones the most likely; parts of a row; or tiles of a cache, fewer of
-    them where cores would have no work."""
-    if not isinstance(decision.domain, Choice) or decision.address.startswith(f"{RowFusion().name}:"):
+    """The value of what a rule draws: of weighted ones the most likely; parts of a row, and the next row fetched; or
+    tiles of a cache, fewer of them where cores would have no work."""
+    if not isinstance(decision.domain, Choice):
         return ACCUMULATORS
+    if decision.address.startswith(f"{RowFusion().name}:"):
+        return int(max(decision.domain.values)) if decision.address.endswith("/prefetch") else ACCUMULATORS
     values = [int(v) for v in decision.domain.values]
     if decision.domain.weights:
         return max(zip(decision.domain.weights, values, strict=True))[1]

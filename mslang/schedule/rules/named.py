@@ -11,6 +11,7 @@ from mslang.diagnostics import ScheduleError, problem
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.compute_location import RandomComputeLocation
+from mslang.schedule.rules.cpu.streamed import StreamedResults
 from mslang.schedule.rules.custom import CustomRule, find_rule
 from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
 from mslang.schedule.rules.nests import block_of
@@ -29,6 +30,7 @@ RULES = (
     AddRFactor,
     RandomComputeLocation,
     ParallelizeVectorizeUnroll,
+    StreamedResults,
     CustomRule,
 )
 """The rules that `std.rules` has by their names."""

@@ -12,6 +12,7 @@ from mslang.schedule.rules.cpu.dot import DotProducts
 from mslang.schedule.rules.cpu.matrix_tiles import MatrixTiles
 from mslang.schedule.rules.cpu.register_tile import RegisterTiling
 from mslang.schedule.rules.cpu.rows import RowFusion
+from mslang.schedule.rules.cpu.streamed import StreamedResults
 from mslang.schedule.rules.custom import CustomRule
 from mslang.schedule.rules.gpu.auto_bind import AutoBind
 from mslang.schedule.rules.gpu.cross_thread import CrossThreadReduction
@@ -44,6 +45,7 @@ _CPU: tuple[Rule, ...] = (
     MultiLevelTiling("SSRSRS"),
     RandomComputeLocation(),
     ParallelizeVectorizeUnroll(),
+    StreamedResults(),
 )
 _EVERYWHERE = AutoInline(into_producer=True, no_branches=False, injective=False, ordered=False, no_calls=())
 _CUDA: tuple[Rule, ...] = (
@@ -154,7 +156,7 @@ def rules_for(target: Target) -> tuple[Rule, ...]:
 
     >>> from mslang.target.description import GENERIC
     >>> [rule.name for rule in rules_for(GENERIC)][-2:]
-    ['compute_location', 'parallelize_vectorize_unroll']
+    ['parallelize_vectorize_unroll', 'stream']
     """
     return rules_named(set_for(target))
 

@@ -36,6 +36,7 @@ def machine_features(f: Formulas, s: Statement, nest: Nest, target: Target) -> I
     yield from _caches(f, s, target)
     yield "waste", waste(f, s).slog()
     yield "prefetch.ahead", f.total([f.expr(x.ahead) for x in s.loops]).slog()
+    yield "stream", f.expr(s.stream).most(0.0).least(1.0)
     yield "guarded", f.number(float(s.guarded))
     yield "instruction", f.number(float(bool(s.instruction)))
     inside = [f.expr(x.extent) for x in s.loops if x.kind == "instruction"]

@@ -11,7 +11,7 @@ import msgspec
 from mslang.ir.find import blocks_of
 from mslang.ir.program import Block, Program, Stmt
 from mslang.ir.visit import Path, walk_paths
-from mslang.transform.analysis.accesses import guard_loads, init_footprint
+from mslang.transform.analysis.accesses import guard_loads, init_footprint, updated_regions
 from mslang.transform.analysis.position import block_at, leaves, scope_body, scope_buffers
 
 
@@ -61,6 +61,12 @@ def storages_read(program: Program, block: Block) -> frozenset[str]:
     """The memory that a block reads (see `storage_of`): by its signature, in its init, and in its predicate."""
     extra = (*(r.buffer for r in init_footprint(block).reads), *(x.buffer for x in guard_loads(block)))
     return frozenset(storage_of(program, b) for b in (*buffers_read(block), *extra))
+
+
+def reads_from(program: Program, block: Block, storage: str) -> bool:
+    """Does a block read some memory (see `storage_of`), be it to update what it writes there?"""
+    updated = (storage_of(program, r.buffer) for r in updated_regions(block))
+    return storage in storages_read(program, block) or storage in updated
 
 
 def storages_written(program: Program, block: Block) -> frozenset[str]:

@@ -157,6 +157,14 @@ def prefetch(t: Board) -> Call | None:
     return Call((t.handle(t.rng.choice(t.above(b))), t.handle(name), t.size(9)))
 
 
+def stream(t: Board) -> Call | None:
+    b = t.block(lambda b: bool(b.writes))
+    name = None if b is None else t.touched(b, True)
+    if b is None or name is None:
+        return None
+    return Call((t.handle(b), t.handle(name)), {"on": t.size(2)} if t.rng.random() < 0.5 else {})
+
+
 def unsafe_set_dtype(t: Board) -> Call | None:
     def fits(name: str) -> bool:
         return name in t.allocated and t.buffers[name].dtype in WIDER
@@ -256,6 +264,7 @@ MEMORY_MOVES: dict[str, Proposal] = {
         set_scope,
         storage_align,
         prefetch,
+        stream,
         unsafe_set_dtype,
         unsafe_hide_buffer_access,
         annotate_buffer_access,

@@ -33,6 +33,7 @@ WEIGHTS: Mapping[str, float] = MappingProxyType(
         "fuse": 4,
         "annotate": 1,
         "prefetch": 1,
+        "stream": 1,
         "add_unit_loop": 2,
         "compute_at": 4,
         "reverse_compute_at": 5,

@@ -23,6 +23,7 @@ EXAMPLES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "transform_layout": (SQUARE, (block("a"), buffer("T"), fn(lambda i, j: [i // 16, j, i % 16]))),
     "storage_align": (SQUARE, (block("a"), -2, 32, 8)),
     "prefetch": ("A: f32[64], out B: f32[64]", (loop("i"), buffer("A"), Const(8))),
+    "stream": ("A: f32[64], out B: f32[64]", (block("b"), buffer("B"))),
     "transform_block_layout": (SMALL, (block("b"), fn(lambda x, y: [x * 4 + y]))),
     "reorder_block_iter_var": (SMALL, (block("b"), (1, 0))),
 }

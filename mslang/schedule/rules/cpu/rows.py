@@ -17,6 +17,7 @@ from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import extents, lanes_of
 from mslang.schedule.rules.cpu.groups import Group, adjacent_reduction, group_of
 from mslang.schedule.rules.cpu.lanes import vectorize_along
+from mslang.schedule.rules.cpu.next_row import fetch_next_row
 from mslang.schedule.rules.cpu.one_pass import is_long, roll_rows
 from mslang.schedule.rules.cpu.packing import spread_panels
 from mslang.schedule.rules.cpu.row_tiles import (
@@ -78,7 +79,7 @@ def fuse_rows(session: Session, group: Group, machine: Target, prefix: str) -> N
         group: the stages.
         machine: what it runs on.
         prefix: of the addresses, where there are products: `PREFIX/registers` of their register tiles and
-            `PREFIX/tiles` of how many of these are computed together.
+            `PREFIX/tiles` of how many of these are computed together; else, of large parameters, `PREFIX/prefetch`.
     """
     blocks = [block_of(session, block_handle(session, n)) for n in (*group.stages, group.last)]
     products = products_of(session, group, machine)
@@ -96,6 +97,8 @@ def fuse_rows(session: Session, group: Group, machine: Target, prefix: str) -> N
             join_lanes(session, block_handle(session, b.name), axis)
         elif b.init is None:
             vectorize_along(session, block_handle(session, b.name), lanes_of(session.program, written_by(b), machine))
+    if tiles is None:
+        fetch_next_row(session, group, machine, prefix)
     for copy in packed:
         spread_panels(session, copy, machine.vector_lanes)
 

@@ -1,0 +1,41 @@
+"""Stages that are computed row by row may fetch the next row while they compute one."""
+
+from __future__ import annotations
+
+from mslang.ir.expr import Binary, Const, Expr
+from mslang.ir.program import For
+from mslang.schedule.rules.cpu.groups import Group
+from mslang.schedule.rules.cpu.large import is_large
+from mslang.schedule.rules.nests import block_handle, block_of, do, draw, handle, loops_around
+from mslang.schedule.session import Session
+from mslang.target.description import Target
+from mslang.transform.analysis.dependence import buffers_read
+from mslang.transform.outcome import BufferRef
+
+ROWS = (0, 1)
+"""How many rows ahead."""
+
+
+def fetch_next_row(session: Session, group: Group, machine: Target, prefix: str) -> None:
+    """Draw whether the first stage that goes along a row of a large parameter in vectors fetches the next row of it.
+
+    The first stages of a row wait for memory, the later ones compute: what these fetch arrives in the meantime.
+
+    Args:
+        session: the running schedule, the stages of the group vectorized.
+        group: the stages.
+        machine: what it runs on.
+        prefix: of the address `PREFIX/prefetch`.
+    """
+    large = {p.buffer.name for p in session.program.params if p.direction == "in" and is_large(p.buffer, machine)}
+    for name in (*group.stages, group.last):
+        block = block_of(session, block_handle(session, name))
+        read = [b for b in buffers_read(block) if b in large]
+        match loops_around(session.program, block)[-2:]:
+            case (For(kind="serial", extent=Const(value=n)) as along, For(kind="vectorized")) if read and n > 1:
+                rows = draw(session, "choose", ROWS, address=f"{prefix}/prefetch")
+                assert isinstance(rows, Expr)
+                for b in read:
+                    ahead = Binary("*", rows, Const(int(n)))
+                    do(session, "prefetch", handle(session, along.var), session.handles.handle(BufferRef(b)), ahead)
+                return
