@@ -71,9 +71,10 @@ def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
     return map_expr(e, lambda x: values.get(x.name) if isinstance(x, Var) else None)
 
 
-def loads_of(e: Expr) -> Iterator[Load]:
-    """Every load in an expression, inner ones too."""
-    return (x for x in walk_expr(e) if isinstance(x, Load))
+@lru_cache(maxsize=CACHED)
+def loads_of(e: Expr) -> tuple[Load, ...]:
+    """Every load in an expression, outer before inner."""
+    return tuple([x for x in walk_expr(e) if isinstance(x, Load)])
 
 
 # ------------------------------------------------------------------ statements

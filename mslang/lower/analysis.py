@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from mslang.ir.by_identity import by_identity
 from mslang.ir.expr import Const, Expr, Load, MaskedLoad, Var
-from mslang.ir.visit import free_vars, walk_expr
+from mslang.ir.visit import CACHED, free_vars, walk_expr
 from mslang.kernel.nodes import Atomic, Body, Evaluate, For, Invoke, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, walk
 
 Access = Load | MaskedLoad | Store | Atomic
+
+
+@lru_cache(maxsize=CACHED)
+def loaded(e: Expr) -> tuple[Load | MaskedLoad, ...]:
+    """Every load in an expression, masked ones too, outer before inner."""
+    return tuple([x for x in walk_expr(e) if isinstance(x, Load | MaskedLoad)])
 
 
 def accesses(body: Body) -> Iterator[Access]:
@@ -19,15 +26,13 @@ def accesses(body: Body) -> Iterator[Access]:
         if isinstance(s, Store | Atomic):
             yield s
         for e in expressions(s):
-            for x in walk_expr(e):
-                if isinstance(x, Load | MaskedLoad):
-                    yield x
+            yield from loaded(e)
 
 
 @by_identity(size=8192)
 def accessed(s: Stmt) -> frozenset[str]:
     """The buffers that a statement loads or stores."""
-    own = [x.buffer for e in expressions(s) for x in walk_expr(e) if isinstance(x, Load | MaskedLoad)]
+    own = [x.buffer for e in expressions(s) for x in loaded(e)]
     if isinstance(s, Store | Atomic):
         own.append(s.buffer)
     return frozenset(own).union(*(accessed(inner) for body in bodies(s) for inner in body))

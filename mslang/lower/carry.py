@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mslang.ir.program import Block, Buffer, For, Program
+from mslang.ir.program import Block, Buffer, For, Program, Stmt
 from mslang.ir.visit import Path, walk_paths
 from mslang.transform.analysis.carried_dependence import leaf_paths, touching_paths, why_not_private
 from mslang.transform.analysis.dependence import paths_touching
@@ -32,7 +32,9 @@ def _carrying(program: Program, buffer: Buffer, above: Path) -> list[str]:
         return []
     common = common_path(*users)
     carrying: list[str] = []
-    for k in range(len(common), len(above), -1):
+    # Only loops whose iterations follow one another carry anything: the question ends at the outermost of these.
+    in_turn = (k for k in range(len(above), len(common)) if _runs_in_turn(common[k]))
+    for k in range(len(common), next(in_turn, len(common)), -1):
         loop = common[k - 1]
         if isinstance(loop, Block):
             break
@@ -42,6 +44,10 @@ def _carrying(program: Program, buffer: Buffer, above: Path) -> list[str]:
         inside = touching_paths(program, leaf_paths(path), buffer.name)
         if why_not_private(program, inside, buffer.name, path) is None:
             break
-        if loop.kind in _IN_TURN:
+        if _runs_in_turn(loop):
             carrying.append(loop.var)
     return carrying
+
+
+def _runs_in_turn(s: Stmt) -> bool:
+    return isinstance(s, For) and s.kind in _IN_TURN

@@ -17,7 +17,7 @@ from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.arith.linear import expression, linear
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Select, Var
 from mslang.ir.program import Buffer, Range
-from mslang.ir.visit import free_vars, map_expr, walk_expr
+from mslang.ir.visit import free_vars, loads_of, map_expr
 from mslang.kernel.nodes import Allocate, Atomic, Body, For, Let, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, map_expressions, with_bodies
 from mslang.lower.analysis import accessed
@@ -94,7 +94,7 @@ _SHARED = {
 
 
 def _mentions(e: Expr, buffer: str) -> bool:
-    return any(isinstance(x, Load) and x.buffer == buffer for x in walk_expr(e))
+    return any(x.buffer == buffer for x in loads_of(e))
 
 
 # ------------------------------------------------------------------ compaction
@@ -166,13 +166,7 @@ def _direct(s: Stmt, buffer: str) -> list[tuple[Expr, ...]]:
     found: list[tuple[Expr, ...]] = []
     if isinstance(s, Store | Atomic) and s.buffer == buffer:
         found.append(s.indices)
-
-    def look(x: Expr) -> None:
-        if isinstance(x, Load) and x.buffer == buffer:
-            found.append(x.indices)
-
-    for e in expressions(s):
-        map_expr(e, look)
+    found += (x.indices for e in expressions(s) for x in loads_of(e) if x.buffer == buffer)
     return found
 
 

@@ -18,9 +18,9 @@ from mslang.ir import arith
 from mslang.ir.arith import Verdict, linear
 from mslang.ir.arith.convert import write
 from mslang.ir.arith.linear import Condition, Interval
-from mslang.ir.expr import COMPARISONS, FALSE, LEAVES, LOGICAL, TRUE, Binary, Const, Expr, Load, Select, Var
+from mslang.ir.expr import COMPARISONS, FALSE, LEAVES, LOGICAL, TRUE, Binary, Const, Expr, Select, Var
 from mslang.ir.program import Range
-from mslang.ir.visit import CACHED, conjuncts, free_vars, map_expr, substitute, walk_expr
+from mslang.ir.visit import CACHED, conjuncts, free_vars, loads_of, map_expr, substitute, walk_expr
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.analysis import trips, weight, work
@@ -105,7 +105,7 @@ def _decide(e: Binary, known: _Known) -> bool | None:
     quick = linear.condition(e)
     if quick is not None and all(v in known.bounds for v in quick.form.terms):
         return linear.decide(quick, known.bounds)
-    if any(isinstance(x, Load) for x in walk_expr(e)):
+    if loads_of(e):
         return None
     verdict = arith.decide(e, known.ranges)
     return True if verdict is Verdict.PROVED else False if verdict is Verdict.REFUTED else None

@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr, Load, MaskedLoad, Ramp, children
 from mslang.ir.program import Buffer
-from mslang.ir.visit import CACHED, map_expr, walk_expr
+from mslang.ir.visit import CACHED, map_expr
 from mslang.kernel.lanes import active_lanes
 from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, Invoke, Module, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, map_expressions, map_functions, walk, with_bodies
+from mslang.lower.analysis import loaded
 from mslang.target.description import Target
 
 REGISTER_BYTES = 64 * 1024
@@ -138,14 +139,13 @@ def _ends(s: Stmt, buffer: str, size: int) -> Iterator[int]:
     if isinstance(s, Store) and s.buffer == buffer:
         yield _end(s.indices, s.mask, size)
     for e in expressions(s):
-        for x in walk_expr(e):
-            match x:
-                case Load(buffer=b) | MaskedLoad(buffer=b) if b == buffer and isinstance(s, Evaluate | Invoke | Atomic):
-                    yield size
-                case Load(buffer=b) if b == buffer:
-                    yield _end(x.indices, None, size)
-                case MaskedLoad(buffer=b) if b == buffer:
-                    yield _end(x.indices, x.mask, size)
+        for x in loaded(e):
+            if x.buffer != buffer:
+                continue
+            if isinstance(s, Evaluate | Invoke | Atomic):
+                yield size
+            else:
+                yield _end(x.indices, x.mask if isinstance(x, MaskedLoad) else None, size)
     if isinstance(s, Atomic) and s.buffer == buffer:
         yield size
 
