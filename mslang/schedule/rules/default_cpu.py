@@ -2,8 +2,8 @@
 
 A reduction that reuses what it reads keeps a tile of results in registers: some rows by some vectors, unrolled. Blocks
 that only combine elements are computed where their results are needed, or on the tile that they read; stages that share
-rows are computed row by row; loops outside are parallel, inner contiguous ones vectors. Constant operands
-are packed ahead of time. A step that a primitive refuses is left out.
+rows are computed row by row; loops outside are parallel, inner contiguous ones vectors. Results larger than the last
+cache bypass the caches. Constant operands are packed ahead of time. A step that a primitive refuses is left out.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mslang.schedule.rules.cpu.groups import group_of
 from mslang.schedule.rules.cpu.matrix_tiles import MatrixTiles
 from mslang.schedule.rules.cpu.packing import pack_ahead, packed_ahead
 from mslang.schedule.rules.cpu.rows import RowFusion
+from mslang.schedule.rules.cpu.streamed import bypass, large_results
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.schedule.rules.nests import (
     attempt,
@@ -119,6 +120,9 @@ def schedule_by_default(it: Interpreter, machine: Target) -> None:
         if not _on_instructions(it, name):
             _tile(session, block_handle(session, name), machine)
     finish(session)
+    for block in leaf_blocks(session.program):
+        # What outgrows the last cache would be read from memory next in any case.
+        bypass(session, block, large_results(session.program, block, machine, machine.l3))
 
 
 def _on_instructions(it: Interpreter, name: str) -> bool:

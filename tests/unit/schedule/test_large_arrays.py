@@ -120,3 +120,9 @@ def test_the_next_row_is_fetched_where_the_stages_compute():
 def test_the_default_schedule_fetches_the_next_row_of_large_arrays():
     assert "prefetch" in default_schedule(SOFTMAX, SMALL).trace.as_ms("s")
     assert "prefetch" not in default_schedule(SOFTMAX, AVX512).trace.as_ms("s")
+
+
+def test_the_default_schedule_streams_what_outgrows_the_last_cache():
+    size = 16 * 128 * 4
+    assert "divide.stream(Y)" in default_schedule(SOFTMAX, replace(SMALL, l3=size)).trace.as_ms("s")
+    assert "stream" not in default_schedule(SOFTMAX, replace(SMALL, l3=size + 1)).trace.as_ms("s")

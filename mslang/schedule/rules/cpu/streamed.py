@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from mslang.ir.expr import Expr
 from mslang.ir.find import blocks_of
 from mslang.ir.intrin import intrin_of
 from mslang.ir.program import Block, Program
 from mslang.schedule.rules.cpu.large import is_large
 from mslang.schedule.rules.nests import block_handle, do, draw, loops_around
+from mslang.schedule.session import Session
+from mslang.target.description import Target
 from mslang.transform.analysis.dependence import buffers_written, reads_from, storage_of
 from mslang.transform.outcome import BufferRef
 
@@ -41,24 +45,28 @@ class StreamedResults(msgspec.Struct, frozen=True):
         """Draw once for all results of the block."""
         results = self._results(it, block)
         on = draw(it.session, "choose", (0, 1), address=f"{self.name}:{block.name}/streamed")
-        for b in results:
-            do(
-                it.session,
-                "stream",
-                block_handle(it.session, block.name),
-                it.session.handles.handle(BufferRef(b)),
-                on=on,
-            )
+        assert isinstance(on, Expr)
+        bypass(it.session, block, results, on)
 
     def _results(self, it: Interpreter, block: Block) -> tuple[str, ...]:
-        program = it.session.program
-        if blocks_of(block.body) or intrin_of(block) is not None:
-            return ()
-        if all(s.kind != "vectorized" for s in loops_around(program, block)):
-            return ()
-        outputs = (p.buffer for p in program.params if p.direction == "out")
-        large = {b.name for b in outputs if is_large(b, it.machine, self.least_bytes)}
-        return tuple(b for b in buffers_written(block) if b in large and _only_written(program, b))
+        return large_results(it.session.program, block, it.machine, self.least_bytes)
+
+
+def large_results(program: Program, block: Block, machine: Target, least_bytes: int | None = None) -> tuple[str, ...]:
+    """The results that a block stores in vectors, that no block reads, and that are large (`is_large`)."""
+    if blocks_of(block.body) or intrin_of(block) is not None:
+        return ()
+    if all(s.kind != "vectorized" for s in loops_around(program, block)):
+        return ()
+    outputs = (p.buffer for p in program.params if p.direction == "out")
+    large = {b.name for b in outputs if is_large(b, machine, least_bytes)}
+    return tuple(b for b in buffers_written(block) if b in large and _only_written(program, b))
+
+
+def bypass(session: Session, block: Block, results: Iterable[str], on: Expr | None = None) -> None:
+    """Have what a block stores to some results bypass the caches: always, or where `on` says so."""
+    for b in results:
+        do(session, "stream", block_handle(session, block.name), session.handles.handle(BufferRef(b)), on=on)
 
 
 def _only_written(program: Program, buffer: str) -> bool:
