@@ -21,14 +21,16 @@ from msgspec.structs import replace
 from mslang.backend.backend import BackEnd
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.equal import correspondence, workload_hash
-from mslang.ir.expr import Const
+from mslang.ir.expr import Const, Expr
 from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import Block, Param, Program, Stmt
+from mslang.schedule.arguments import Bound
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.interpret import World
 from mslang.schedule.renaming import renamed
-from mslang.schedule.replay import space_of_text, step
+from mslang.schedule.replay import bound_of, space_of_text, step
+from mslang.schedule.rules.cpu.streamed import bypass, large_results
 from mslang.schedule.rules.nests import attempt, block_handle, block_of, do
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import sketch_of
@@ -200,6 +202,9 @@ def _replayed(
     pins = {a: v for a, v in values.items() if a in {i.address for i in trace.instructions}}
     session = Session(program, Drawing(0, pins=pins, strict=True), trace.registry)
     for instruction in trace.instructions:
+        if instruction.op == "stream":
+            _stream(session, bound_of(session, _without_buffer(instruction)), target)
+            continue
         step(session, instruction, values)
         if instruction.op == "cache_write":
             _take_up(session, instruction.results[0], taken_up)
@@ -215,6 +220,19 @@ def _replayed(
     candidate = Candidate(sketch.instantiate(numbers), done, made, sketch)
     back_end.lowered(candidate.program, target)
     return candidate
+
+
+def _without_buffer(instruction: Instruction) -> Instruction:
+    return replace(instruction, arguments=tuple((n, None if n == "buffer" else v) for n, v in instruction.arguments))
+
+
+def _stream(session: Session, bound: Bound, target: Target) -> None:
+    """Have the results that a block stores now bypass the caches, as those of the record's program did: what follows
+    may have been taken up there, or reads what was a result."""
+    block, on = bound["block"], bound["on"]
+    if isinstance(block, Handle) and isinstance(on, Expr | int | None):
+        now = block_of(session, block)
+        bypass(session, now, large_results(session.program, now, target, least_bytes=0), on)
 
 
 def _kept(trace: Trace, known: set[str]) -> tuple[Instruction, ...]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
+from mslang.ir.annotations import STREAM
 from mslang.ir.arith import intersect_box, relax, simplify, union_box
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Load
 from mslang.ir.program import AttrValue, Block, Buffer, Evaluate, For, If, Let, Range, Region, Stmt, Store, While
@@ -40,6 +41,19 @@ def hidden_renamed(block: Block, names: Mapping[str, str], accesses: Iterable[st
 
     notes = tuple((key, renamed(value) if key in keys else value) for key, value in block.annotations)
     return replace(block, annotations=notes)
+
+
+def streams_renamed(block: Block, names: Mapping[str, str | None]) -> Block:
+    """A block that streams the same buffers by other names; none of those that have None."""
+    if not any(key.startswith(STREAM) for key, _ in block.annotations):
+        return block
+    notes = []
+    for key, value in block.annotations:
+        buffer = key.removeprefix(STREAM) if key.startswith(STREAM) else None
+        name = buffer if buffer is None else names.get(buffer, buffer)
+        if name is not None or buffer is None:
+            notes.append((key if name is None else STREAM + name, value))
+    return replace(block, annotations=tuple(notes))
 
 
 # ------------------------------------------------------------------ a..b

@@ -85,7 +85,7 @@ def _lines(s: Stmt) -> Iterator[str]:
     match s:
         case Store(buffer=b, indices=xs, value=v, mask=mask, stream=stream):
             where = "" if mask is None else f" where {print_expr(mask)}"
-            how = "stream " if isinstance(stream, Const) and stream.value else ""
+            how = "stream " if isinstance(stream, Const) and stream.value > 0 else ""
             yield f"{how}{_element(b, xs)} = {print_expr(v)}{where}"
         case For(var=v, start=start, kind=kind, body=body):
             place = "" if kind == "serial" else f" @ {kind}"

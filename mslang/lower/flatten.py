@@ -174,8 +174,9 @@ def _streams(s: Block) -> Mapping[str, Expr]:
     """Whether what a block stores bypasses the caches, by buffer."""
     said = ((key.removeprefix(STREAM), value) for key, value in s.annotations if key.startswith(STREAM))
     return {
-        name: fold(value) if isinstance(value, Expr) else Const(int(value is True or value == 1))
+        name: fold(value) if isinstance(value, Expr) else Const(int(value))
         for name, value in said
+        if isinstance(value, Expr | int)
     }
 
 

@@ -1589,9 +1589,9 @@ class Methods:
         while the caches would still hold it, is slower to read.
 
         Results do not change. On a CPU it is done by non-temporal stores of whole vectors, so vectorize the loop over the
-        last dimension; scalars, tails, and vectors at addresses that are no multiple of 16 are stored as usual. On GPUs it
-        has no effect. The block gets the annotation `stream.BUFFER`, so `on` may be drawn; 0 stores as usual. A second
-        `stream` of the same buffer replaces the first.
+        last dimension; scalars, tails, f16, and vectors at addresses that are no multiple of 16 are stored as usual. On
+        GPUs it has no effect. The block gets the annotation `stream.BUFFER`, so `on` may be drawn; 0 stores as usual. A
+        second `stream` of the same buffer replaces the first.
 
         Before:
             for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
@@ -1606,7 +1606,7 @@ class Methods:
             }
 
         Rejects:
-            - `on` that depends on a loop, or is not provably 0 or more
+            - `on` that depends on a loop or on a size known only at the call, or is not provably 0 or more
             - a buffer that the block does not write
             - a buffer that the block reads, as a reduction reads its result: each update would wait for memory
             - a buffer in registers (scope `local`)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mslang.ir.expr import Expr, Load, Var
 from mslang.ir.find import used_names
 from mslang.ir.program import Block, Buffer, For, Program, Region, Stmt, Store, View
-from mslang.ir.region import hidden_renamed
+from mslang.ir.region import hidden_renamed, streams_renamed
 from mslang.ir.visit import fresh, map_bodies, map_expr, map_stmt_exprs, walk
 from mslang.transform.outcome import BlockRef, BufferRef, Handle, LoopRef, Outcome
 from mslang.transform.rewriting.rewrite import substitute_loops
@@ -87,7 +87,7 @@ def _buffers_renamed(body: tuple[Stmt, ...], names: Mapping[str, str]) -> tuple[
                 return replace(inner, buffer=names.get(inner.buffer, inner.buffer))
             case Block() as inner:
                 return replace(
-                    hidden_renamed(inner, names),
+                    streams_renamed(hidden_renamed(inner, names), names),
                     reads=tuple(region(r) for r in inner.reads),
                     writes=tuple(region(r) for r in inner.writes),
                     allocs=tuple(named(b) for b in inner.allocs),

@@ -12,7 +12,7 @@ from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.context import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.backend.llvm.source_lines import SourceLine
-from mslang.backend.llvm.triple import triple_of
+from mslang.backend.llvm.triple import X86_64, processor_of, triple_of
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.kernel.nodes import Module
 from mslang.runtime.signature import Parameter, Signature
@@ -92,7 +92,7 @@ def machine(target: Target, tuning: tuple[str, ...] = ()) -> TargetMachine:
         found = llvm.Target.from_triple(triple)
         features = ",".join(f"+{f}" for f in (*target.features, *tuning))
         # Of a model whose features are listed, only those may be used: a virtual machine may hide some of the others.
-        cpu = "x86-64" if target.features and triple.startswith("x86_64") else target.cpu
+        cpu = "x86-64" if target.features and processor_of(triple) == X86_64 else target.cpu
         return found.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")
     except RuntimeError as error:
         raise TargetError(problem("MS402", f"LLVM has no code generator for {triple}", why=str(error))) from error

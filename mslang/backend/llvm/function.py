@@ -26,7 +26,7 @@ class FunctionWriter:
     inside a loop or branch is forgotten when `nested` ends. `nan_free` is the target's promise about `min` and `max`;
     `fused` writes a product and a sum as one operation, which LLVM's vectorization does not take apart or count twice;
     `scales` says that the target multiplies vectors of 512 bits by powers of 2 in one instruction (AVX-512F).
-    `is_x86` says what its processor is; `has_streams` is set once it stores past the caches.
+    `processor` is the family of its processor (`triple.py`); `has_streams` is set once it stores past the caches.
     `debug` is the function's metadata, where instructions are to know their statement; `place` that of the next ones.
     """
 
@@ -40,7 +40,7 @@ class FunctionWriter:
         nan_free: bool = False,
         scales: bool = False,
         fused: bool = False,
-        is_x86: bool = False,
+        processor: str = "",
         debug: str | None = None,
     ) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class FunctionWriter:
         self.nan_free = nan_free
         self.scales = scales
         self.fused = fused
-        self.is_x86 = is_x86
+        self.processor = processor
         self.has_streams = False
         self.declarations = declarations
         self.debug = debug

@@ -6,6 +6,7 @@ that loads a kernel need not have them; C libraries have them since GCC 12.
 
 from __future__ import annotations
 
+from mslang.backend.llvm.triple import X86_64, processor_of
 from mslang.target.description import Target
 
 
@@ -17,7 +18,7 @@ def conversions(text: str, target: Target, triple: str) -> str:
         target: what it is compiled for.
         triple: the system and processor family, as LLVM names them.
     """
-    native = not triple.startswith(("x86_64", "i386", "i686")) or target.has("f16c") or target.has("avx512fp16")
+    native = processor_of(triple) not in (X86_64, "x86") or target.has("f16c") or target.has("avx512fp16")
     return "" if native or "half" not in text else _CONVERSIONS
 
 

@@ -13,8 +13,8 @@ from mslang.backend.llvm.function import Declarations, FunctionWriter
 from mslang.backend.llvm.guard import BoundsGuard
 from mslang.backend.llvm.scope import Memory, Scope
 from mslang.backend.llvm.source_lines import SourceLines
-from mslang.backend.llvm.streaming import finish
-from mslang.backend.llvm.triple import is_x86
+from mslang.backend.llvm.streaming import fence
+from mslang.backend.llvm.triple import processor_of, triple_of
 from mslang.backend.llvm.types import Value
 from mslang.diagnostics import MsError, problem
 from mslang.ir.arith.convert import read_size
@@ -81,7 +81,7 @@ class ModuleWriter:
             nan_free=self.target.nan_free,
             scales=self.target.has("avx512f"),
             fused=self.kernel.auto_vectorize,
-            is_x86=is_x86(self.target),
+            processor=processor_of(triple_of(self.target)),
             debug=debug,
         )
 
@@ -106,7 +106,7 @@ class ModuleWriter:
             for p, ref in zip(kernel.params, names, strict=True)
         }
         writer.body(kernel.body, Scope(variables, places))
-        finish(fn)
+        fence(fn)
         fn.do("ret i32 0")
         self.workspace = writer.high
         self._functions.append(fn.text)
@@ -155,7 +155,7 @@ class ModuleWriter:
         begin, length = Form(0, {"%begin": 1}), Form(0, {count: 1})
         known_loop = (over[0], over[1] + max(1, trips[1]) - 1) if over is not None and trips is not None else None
         writer.counted(loop, begin, length, Scope(inner, places, within=scope.within), known_loop)
-        finish(fn)
+        fence(fn)
         fn.do("ret i32 0")
         self.worker_workspace = max(self.worker_workspace, writer.high)
         self._functions.append(fn.text)
@@ -171,6 +171,7 @@ class ModuleWriter:
         extent: Linear,
     ) -> None:
         fn = outer.fn
+        fence(fn)
         slots = len(values) + 2
         closure = fn.alloca(f"alloca [{slots} x i64], align 64", "closure")
         fn.do(f"store ptr %ctx, ptr {closure}")

@@ -83,6 +83,8 @@ def counted(body: Sequence[str]) -> Counts:
         if memory is None or name.startswith(("lea", "prefetch", "nop")):
             continue
         stack += bool(_STACK.search(text))
+        if "movnt" in name:
+            continue  # Each has an ordinary store beside it, for addresses that it cannot store to.
         # The last operand is what is written.
         if text.rstrip().endswith(memory[0]) and not name.startswith(("cmp", "test", "vucomi", "vcomi")):
             stores += 1

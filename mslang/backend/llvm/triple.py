@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mslang.target.description import Target
 
+X86_64 = "x86_64"
+
 
 def triple_of(target: Target) -> str:
     """LLVM's triple for a target: its own, or that of this machine."""
@@ -14,6 +16,13 @@ def triple_of(target: Target) -> str:
     return str(llvm.get_default_triple())
 
 
-def is_x86(target: Target) -> bool:
-    """Whether the processor is an x86."""
-    return triple_of(target).startswith(("x86_64", "i386", "i486", "i586", "i686"))
+def processor_of(triple: str) -> str:
+    """The processor family that a triple names: of its two names for `x86_64` one, of all for 32-bit x86 `x86`.
+
+    >>> [processor_of(t) for t in ("amd64-unknown-freebsd", "i686-linux-gnu", "aarch64-linux-gnu")]
+    ['x86_64', 'x86', 'aarch64']
+    """
+    name = triple.partition("-")[0]
+    if name == "amd64":
+        return X86_64
+    return "x86" if name[:1] == "i" and name.endswith("86") else name

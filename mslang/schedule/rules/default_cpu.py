@@ -120,8 +120,8 @@ def schedule_by_default(it: Interpreter, machine: Target) -> None:
         if not _on_instructions(it, name):
             _tile(session, block_handle(session, name), machine)
     finish(session)
-    for block in leaf_blocks(session.program):
-        # What outgrows the last cache would be read from memory next in any case.
+    for block in leaf_blocks(session.program) if not session.program.dynamic else ():
+        # What outgrows the last cache would be read from memory next in any case; of an open size that is not known.
         bypass(session, block, large_results(session.program, block, machine, machine.l3))
 
 

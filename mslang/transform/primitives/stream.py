@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.annotations import STREAM
+from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, Buffer, Program
 from mslang.ir.visit import free_vars
@@ -25,9 +26,9 @@ def stream(program: Program, block: BlockRef, buffer: BufferRef, *, on: Expr | N
     while the caches would still hold it, is slower to read.
 
     Results do not change. On a CPU it is done by non-temporal stores of whole vectors, so vectorize the loop over the
-    last dimension; scalars, tails, and vectors at addresses that are no multiple of 16 are stored as usual. On GPUs it
-    has no effect. The block gets the annotation `stream.BUFFER`, so `on` may be drawn; 0 stores as usual. A second
-    `stream` of the same buffer replaces the first.
+    last dimension; scalars, tails, f16, and vectors at addresses that are no multiple of 16 are stored as usual. On
+    GPUs it has no effect. The block gets the annotation `stream.BUFFER`, so `on` may be drawn; 0 stores as usual. A
+    second `stream` of the same buffer replaces the first.
 
     Before:
         for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
@@ -42,7 +43,7 @@ def stream(program: Program, block: BlockRef, buffer: BufferRef, *, on: Expr | N
         }
 
     Rejects:
-        - `on` that depends on a loop, or is not provably 0 or more
+        - `on` that depends on a loop or on a size known only at the call, or is not provably 0 or more
         - a buffer that the block does not write
         - a buffer that the block reads, as a reduction reads its result: each update would wait for memory
         - a buffer in registers (scope `local`)
@@ -54,8 +55,10 @@ def stream(program: Program, block: BlockRef, buffer: BufferRef, *, on: Expr | N
     path = block_path(program, block, primitive)
     old, named = block_at(path), buffer_named(program, buffer, primitive)
     on = ONE if on is None else on
-    if free_vars(on) or not arith.proved(Binary("<=", ZERO, on)):
-        raise refuse("MS303", primitive, "`on` is not provably 0 or more", help="0 says: store as usual")
+    if free_vars(on) or is_dynamic(on) or not arith.proved(Binary("<=", ZERO, on)):
+        raise refuse(
+            "MS303", primitive, "`on` is not a number that is provably 0 or more", help="0 says: store as usual"
+        )
     _require_written_once(program, old, named, primitive)
     notes = dict(old.annotations) | {STREAM + named.name: on}
     return Outcome(put(program, path, replace(old, annotations=tuple(notes.items()))))

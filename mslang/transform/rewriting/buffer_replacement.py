@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import Expr, Load
 from mslang.ir.program import Block, Region, Stmt, Store, View
-from mslang.ir.region import hidden_renamed
+from mslang.ir.region import hidden_renamed, streams_renamed
 from mslang.ir.visit import map_bodies, map_expr, map_stmt_exprs
 
 
@@ -42,6 +42,7 @@ def _sent(s: Stmt, old: str, new: str, *, reads: bool, writes: bool) -> Stmt:
             return Store(new, s.indices, s.value)
         case Block():
             s = hidden_renamed(s, {old: new}, accesses)
+            s = streams_renamed(s, {old: None}) if writes else s
             s = replace(
                 s,
                 reads=tuple(region(r) for r in s.reads) if reads else s.reads,

@@ -227,6 +227,18 @@ def test_a_record_of_the_same_anchor_serves_a_program_with_an_epilogue(store: Da
     assert "alloc s" not in text and "max(" in text and "@ local" in text
 
 
+@pytest.mark.parametrize("on", ["1", "t"])
+def test_a_record_that_streams_its_results_serves_with_an_epilogue(store: Database, on: str) -> None:
+    drawn = "    let t ~ choose([1])\n" if on == "t" else ""
+    schedule = BY_HAND.replace(
+        "    i1.unroll()", f"{drawn}    i1.unroll()\n    vectorize(tile.loops()[-1])\n    tile.stream(C, on = {on})"
+    )
+    keep(store, PRODUCT, record(PRODUCT, space_of_text(schedule, PRODUCT).sample(0), 1e-3))
+    text = print_program(served(store, RELU).program)
+    assert "alloc s" not in text and "max(" in text, "the epilogue is still computed on the tile"
+    assert 'attr "stream.D"' in text and "stream.C" not in text, "what is stored there now bypasses the caches"
+
+
 def test_steps_on_what_is_not_there_are_left_out(store: Database) -> None:
     schedule = (
         BY_HAND.replace("product", "relu")

@@ -82,6 +82,10 @@ def test_what_is_read_again_or_is_not_stored_in_vectors_does_not(text: str):
     assert not streamed(text)
 
 
+def test_f16_does_not():
+    assert not streamed(SCALE.format(m=32, n=64).replace("f32", "f16"))
+
+
 def test_a_size_known_only_at_the_call_counts_with_its_largest():
     text = SCALE.format(m="M", n=64).replace("program p(", "program p[M: dyn(1..{most})](")
     assert streamed(text.replace("{most}", "16")) == {"stream:b/streamed"}
@@ -126,3 +130,9 @@ def test_the_default_schedule_streams_what_outgrows_the_last_cache():
     size = 16 * 128 * 4
     assert "divide.stream(Y)" in default_schedule(SOFTMAX, replace(SMALL, l3=size)).trace.as_ms("s")
     assert "stream" not in default_schedule(SOFTMAX, replace(SMALL, l3=size + 1)).trace.as_ms("s")
+
+
+def test_the_default_schedule_leaves_open_sizes_as_they_are():
+    text = SCALE.format(m="M", n=64).replace("program p(", "program p[M: dyn(1..4096)](")
+    assert "stream" not in default_schedule(parse_program(text), replace(SMALL, l3=64)).trace.as_ms("s")
+    assert "stream" in default_schedule(parse_program(SCALE.format(m=16, n=64)), replace(SMALL, l3=64)).trace.as_ms("s")

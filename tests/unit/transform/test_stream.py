@@ -18,6 +18,8 @@ from mslang.lower.passes import lower
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512, GENERIC, SM_80, Target
 from mslang.target.detect import host
+from mslang.transform.outcome import BufferRef
+from mslang.transform.primitives.annotate import annotate
 from mslang.transform.primitives.caching import cache_write
 from mslang.transform.primitives.loop_kinds import parallel, vectorize
 from mslang.transform.primitives.stream import stream
@@ -70,6 +72,38 @@ def test_the_machine_code_bypasses_the_caches_and_ends_with_a_fence(target: Targ
     assert core.index("movnt") < core.index("sfence") < core.index("ret"), "before the caller goes on"
     assert "movnt" not in code(rows(8, 256), target)
     assert "sfence" not in code(rows(8, 256), target)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f64", "i8", "bool"])
+@pytest.mark.parametrize("target", [GENERIC, AVX2, AVX512], ids=lambda t: t.name)
+def test_every_element_type_is_streamed(dtype: str, target: Target):
+    text = f"program p(A: {dtype}[8, 256], out B: {dtype}[8, 256]) {{ block b[i: 8, j: 256] {{ B[i, j] = A[i, j] }} }}"
+    schedule = "schedule s for p { b.j.vectorize()\n b.stream(B) }"
+    assert "movnt" in code(ms.parse(f"{text}\n{schedule}").space("s").sample(0).program, target)
+
+
+def test_f16_is_stored_as_usual():
+    assert not re.search("movnt|fence", code(streaming(rows(8, 256, "f16")), AVX512))
+
+
+@pytest.mark.parametrize(
+    ("triple", "fence"), [("amd64-unknown-freebsd", "sfence"), ("i686-linux-gnu", None), ("aarch64-linux-gnu", "dmb")]
+)
+def test_other_systems(triple: str, fence: str | None):
+    found = code(streaming(rows(8, 256)), Target("other", triple=triple))
+    assert ("movnt" in found) == (fence == "sfence")
+    assert fence is None or fence in found
+
+
+def test_what_was_streamed_is_seen_by_a_parallel_loop_after_it():
+    program = parse_program("""program p(A: f32[4, 256], out B: f32[4, 256], out C: f32[4, 256]) {
+        for i in 4 { for j in 256 @ vectorized { block b[x: 4 = i, y: 256 = j] { B[x, y] = A[x, y] } } }
+        for i in 4 @ parallel {
+            for j in 256 @ vectorized { block c[x: 4 = i, y: 256 = j] { C[x, y] = B[3 - x, y] } }
+        }
+    }""")
+    found = code(streaming(program), AVX512)
+    assert found.index("movnt") < found.index("sfence") < found.index("mslang.launch")
 
 
 def test_each_task_of_a_parallel_loop_has_a_fence_of_its_own():
@@ -142,6 +176,30 @@ def test_names_do_not_count_in_the_workload():
     assert workload_hash(streaming(COPY)) != workload_hash(COPY)
 
 
+def test_the_annotation_follows_the_buffer():
+    from mslang.transform.rename import rename
+
+    other = rename(streaming(chained(), name="T"), {BufferRef("T"): "between"}).program
+    assert 'attr "stream.between"' in print_program(other)
+    cached = cache_write(streaming(COPY), block("b"), buffer("B"), "local").program
+    assert "stream" not in print_program(cached), "the block does not write it any more"
+
+
+def chained() -> ms.Program:
+    return parse_program("""program p(A: f32[64], out B: f32[64]) {
+        alloc T: f32[64]
+        block b[x: 64] { T[x] = A[x] }
+        block c[x: 64] { B[x] = T[x] }
+    }""")
+
+
+@pytest.mark.parametrize(("value", "on"), [(0, False), (1, True), (2, True), (True, True), (-1, False), ("yes", False)])
+def test_annotations_of_other_tools(value: object, on: bool):
+    program = annotate(rows(4, 64), block("b"), "stream.B", value).program
+    assert ("stream B[" in print_module(lower(program, AVX512))) == on
+    assert ("movnt" in code(program, AVX512)) == on
+
+
 REDUCTION = parse_program("""program p(A: f32[8, 64], out B: f32[8]) {
     for i in 8 { for j in 64 { block b[x: 8 = i | y: 64 = j] { B[x] += A[x, y] } } }
 }""")
@@ -151,7 +209,7 @@ REDUCTION = parse_program("""program p(A: f32[8, 64], out B: f32[8]) {
     ("program", "name", "on", "code", "text"),
     [
         (COPY, "A", 1, "MS336", "block `b` does not write `A`"),
-        (COPY, "B", -1, "MS303", "`on` is not provably 0 or more"),
+        (COPY, "B", -1, "MS303", "`on` is not a number that is provably 0 or more"),
         (REDUCTION, "B", 1, "MS336", "block `b` reads `B`, too"),
         (
             cache_write(COPY, block("b"), buffer("B"), "local").program,

@@ -58,12 +58,12 @@ def large_results(program: Program, block: Block, machine: Target, least_bytes: 
         return ()
     if all(s.kind != "vectorized" for s in loops_around(program, block)):
         return ()
-    outputs = (p.buffer for p in program.params if p.direction == "out")
+    outputs = (p.buffer for p in program.params if p.direction == "out" and p.buffer.dtype != "f16")
     large = {b.name for b in outputs if is_large(b, machine, least_bytes)}
     return tuple(b for b in buffers_written(block) if b in large and _only_written(program, b))
 
 
-def bypass(session: Session, block: Block, results: Iterable[str], on: Expr | None = None) -> None:
+def bypass(session: Session, block: Block, results: Iterable[str], on: Expr | int | None = None) -> None:
     """Have what a block stores to some results bypass the caches: always, or where `on` says so."""
     for b in results:
         do(session, "stream", block_handle(session, block.name), session.handles.handle(BufferRef(b)), on=on)
