@@ -200,6 +200,13 @@ def test_annotations_of_other_tools(value: object, on: bool):
     assert ("movnt" in code(program, AVX512)) == on
 
 
+def test_a_size_known_only_at_the_call_does_not_say_whether():
+    program = parse_program("program p[M: dyn(1..8)](A: f32[M], out B: f32[M]) { block b[x: M] { B[x] = A[x] } }")
+    (size,) = program.dynamic
+    with refused("MS303", "`on` is not a number"):
+        stream(program, block("b"), buffer("B"), on=size)
+
+
 REDUCTION = parse_program("""program p(A: f32[8, 64], out B: f32[8]) {
     for i in 8 { for j in 64 { block b[x: 8 = i | y: 64 = j] { B[x] += A[x, y] } } }
 }""")
