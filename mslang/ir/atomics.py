@@ -13,8 +13,8 @@ COMMUTATIVE = frozenset({"+", "min", "max"})
 
 
 def is_atomic(block: Block) -> bool:
-    """Whether a block was asked to update its elements atomically (primitive `atomic`)."""
-    return dict(block.annotations).get(ATOMIC) is True
+    """Whether a block was asked to update its elements atomically (primitive `atomic`), and only does that."""
+    return dict(block.annotations).get(ATOMIC) is True and atomic_update(block) is not None
 
 
 def atomic_update(block: Block) -> tuple[Store, Update] | None:

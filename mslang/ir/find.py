@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from mslang.ir.annotations import JOINED
+from mslang.ir.annotations import ATOMIC, JOINED
 from mslang.ir.by_identity import by_identity
 from mslang.ir.expr import Const
 from mslang.ir.program import Block, Buffer, For, Let, Program, Stmt, Store
@@ -17,7 +17,8 @@ from mslang.ir.visit import CACHED, Path, bodies
 class Contents(msgspec.Struct, frozen=True):
     """The names in statements at any depth, their own included: of loops, blocks, buffers, and all that are taken;
     how many loops of threads are in them, the names of the vectorized loops whose lanes may be joined, how deep their
-    deepest loop nest is, whether a block is in a block, and the buffers in them that have no elements.
+    deepest loop nest is, whether a block is in a block, the buffers in them that have no elements, and the blocks whose
+    updates are to be atomic.
 
     Names only: equal statements need not be the same object, nor print alike (0.0 equals -0.0).
     """
@@ -31,6 +32,7 @@ class Contents(msgspec.Struct, frozen=True):
     nesting: int = 0
     nested: bool = False
     empty: tuple[str, ...] = ()
+    atomic: frozenset[str] = frozenset()
 
 
 @by_identity(size=CACHED)
@@ -54,7 +56,13 @@ def contents(s: Stmt) -> Contents:
             names = c.names | own | {n} | {a.name for a in axes}
             empty = (*without_elements(allocs), *c.empty)
             return replace(
-                c, blocks=c.blocks | {n}, buffers=c.buffers | own, names=names, nested=bool(c.blocks), empty=empty
+                c,
+                blocks=c.blocks | {n},
+                buffers=c.buffers | own,
+                names=names,
+                nested=bool(c.blocks),
+                empty=empty,
+                atomic=c.atomic | {n} if (ATOMIC, True) in s.annotations else c.atomic,
             )
     return c
 
@@ -78,6 +86,7 @@ def _together(parts: Sequence[Contents]) -> Contents:
         max((c.nesting for c in parts), default=0),
         any(c.nested for c in parts),
         tuple(b for c in parts for b in c.empty),
+        frozenset[str]().union(*(c.atomic for c in parts)),
     )
 
 

@@ -20,7 +20,7 @@ from mslang.ir.intrin import Intrin
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.ops.signature import REQUIRED, Group, Kind, Param, Signature
-from mslang.transform.analysis.loop_kinds import require_joined_lanes
+from mslang.transform.analysis.loop_kinds import require_atomic_updates, require_joined_lanes
 from mslang.transform.kinds import Spread
 from mslang.transform.outcome import BlockRef, BufferRef, Handle, LoopRef, Outcome, refuse
 
@@ -188,15 +188,16 @@ def primitive(
                 raise _misdeclared(called, f"it consumes `{consumed}`, which is none of its parameters")
         kinds = tuple(_KINDS[g] for g in gives)
         signature = Signature(called, Group.PRIMITIVE, made, kinds, many, tuple(consumes), family)
-        return Primitive(signature, _with_lanes_joined(function, called))
+        return Primitive(signature, _with_promises_kept(function, called))
 
     return make
 
 
-def _with_lanes_joined(function: Callable[P, Outcome], name: str) -> Callable[P, Outcome]:
-    """A primitive's function that refuses where lanes which are to be joined would do something else afterwards.
+def _with_promises_kept(function: Callable[P, Outcome], name: str) -> Callable[P, Outcome]:
+    """A primitive's function that refuses where lanes which are to be joined, or updates which are to be atomic, would
+    do something else afterwards.
 
-    Whatever a primitive moves or wraps may stand in such a loop, so all of them are checked in one place.
+    Whatever a primitive moves or changes may be one of these, so all of them are checked in one place.
     """
 
     @functools.wraps(function)
@@ -205,6 +206,7 @@ def _with_lanes_joined(function: Callable[P, Outcome], name: str) -> Callable[P,
         before = args[0] if args else next(iter(named.values()), None)
         if isinstance(before, Program) and isinstance(outcome, Outcome) and outcome.program is not before:
             require_joined_lanes(before, outcome.program, name)
+            require_atomic_updates(outcome.program, name)
         return outcome
 
     return checked

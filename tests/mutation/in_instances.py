@@ -189,4 +189,10 @@ IN_INSTANCES = (
         says_no,
         caught_by="tests/unit/transform/test_dynamic_tiles.py",
     ),
+    Planted(
+        "a legality check that says yes: what was an atomic update may be anything",
+        "mslang.transform.analysis.loop_kinds:require_atomic_updates",
+        finds_nothing,
+        caught_by="tests/unit/transform/test_atomic.py",
+    ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mslang.ir.atomics import atomic_update, is_atomic
+from mslang.ir.atomics import is_atomic
 from mslang.ir.expr import Expr
 from mslang.ir.find import joins_lanes
 from mslang.ir.program import LOOP_KINDS, Block, Buffer, For, Program, Stmt, Store
@@ -71,7 +71,7 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
                     allocated.update(b.name for b in s.allocs)
                     for e in (s.predicate, *(a.binding for a in s.axes)):
                         expression(e, loops, views, joins)
-                    alone = is_atomic(s) and atomic_update(s) is not None
+                    alone = is_atomic(s)
                     joining = joins | lanes | (frozenset(loops) if alone else _joined_by(s) & threads)
                     for v in s.views:
                         seen = {**seen, v.buffer.name: seen.get(v.source.buffer, v.source.buffer)}

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
+from mslang.ir.annotations import ATOMIC
+from mslang.ir.atomics import is_atomic
 from mslang.ir.expr import ONE, Binary
-from mslang.ir.find import all_buffers, blocks_of, contents_of, joins_lanes, path_to_loop
+from mslang.ir.find import all_buffers, blocks_of, contents_of, joins_lanes, path_to_block, path_to_loop
 from mslang.ir.program import LOOP_KINDS, For, Program
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, walk, walk_paths
@@ -120,6 +122,24 @@ def require_joined_lanes(before: Program, after: Program, primitive: str) -> Non
                 f"the lanes of loop `{loop.var}` would not be parts of one reduction",
                 why=reason,
                 help=f"{primitive} first, then `vectorize(reduction = true)`",
+            )
+
+
+def require_atomic_updates(program: Program, primitive: str) -> None:
+    """Check that blocks whose updates are to be atomic still only update, after a primitive has changed them.
+
+    Raises:
+        ScheduleError: MS322, one does something else.
+    """
+    for name in sorted(contents_of(program.body).atomic):
+        path = path_to_block(program, name)
+        if path is not None and not is_atomic(block_at(path)):
+            raise refuse(
+                "MS322",
+                primitive,
+                f"the updates of block `{name}` could not be atomic any more",
+                why="it would not only combine a value with one element by `+`, `min` or `max`",
+                help=f'{primitive} before `atomic`, or `unannotate({name}, "{ATOMIC}")`',
             )
 
 

@@ -8,6 +8,7 @@ import pytest
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir.find import all_buffers
+from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.kernel import Atomic
 from mslang.kernel.visit import walk
@@ -15,10 +16,11 @@ from mslang.lower import lower as lower_cpu
 from mslang.lower.gpu import lower
 from mslang.sema.program import parse_program
 from mslang.target.description import CUDA, GENERIC
-from mslang.transform.outcome import BlockRef, LoopRef
-from mslang.transform.primitives.annotate import unannotate
+from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
+from mslang.transform.primitives.annotate import annotate, unannotate
 from mslang.transform.primitives.atomic import atomic
 from mslang.transform.primitives.loop_kinds import bind, parallel, vectorize
+from mslang.transform.primitives.unsafe_set_dtype import unsafe_set_dtype
 
 SUM = """program p(A: f32[8, 4], out S: f32[8]) {
     for i0 in 8 { block zero[x: 8 = i0] { S[x] = 0.0 } }
@@ -164,3 +166,34 @@ def test_the_mark_stays_while_updates_meet() -> None:
         unannotate(bound, BlockRef("s"), "atomic")
     assert refused.value.diagnostic.code == "MS310"
     assert unannotate(program, BlockRef("s"), "atomic").program == parse_program(SUM)
+
+
+def test_what_would_no_longer_be_an_update_is_refused() -> None:
+    # Pair 38005 of `instances`, seed 21: `T[0] = i32(i16(min(i16(T[0]), 1)))` is no update that a machine has.
+    program = parse_program("""program p(A: i16[4], out B: i16[1]) {
+        alloc T: i16[1]
+        block zero[x: 1] { T[x] = 0 }
+        for i in 4 { block s[| y: 4 = i] { init {} T[0] = min(T[0], A[y]) } }
+        block copy[x: 1] { B[x] = T[x] }
+    }""")
+    wide = unsafe_set_dtype(program, BlockRef("zero"), BufferRef("T"), "i32").program
+    with pytest.raises(ScheduleError, match="cannot be atomic"):
+        atomic(wide, BlockRef("s"))
+    updating = bind(atomic(program, BlockRef("s")).program, LoopRef("i"), "blockIdx.x").program
+    with pytest.raises(ScheduleError, match="could not be atomic any more") as refused:
+        unsafe_set_dtype(updating, BlockRef("zero"), BufferRef("T"), "i32")
+    assert refused.value.diagnostic.code == "MS322"
+    a = np.array([3, -2, 5, 0], np.int16)
+    assert run(updating, {"A": a})["B"] == [-2]
+
+
+def test_the_mark_alone_makes_nothing_atomic() -> None:
+    plain = parse_program("""program p(A: f32[4], inout S: f32[1]) {
+        for i in 4 { block s[| y: 4 = i] { init {} S[0] = S[0] * 0.5 + A[y] } }
+    }""")
+    with pytest.raises(ScheduleError, match="could not be atomic"):
+        annotate(plain, BlockRef("s"), "atomic", True)
+    written = parse_program(print_program(plain).replace("S[0] =", 'attr "atomic" = true\nS[0] ='))
+    with pytest.raises(ScheduleError) as refused:
+        bind(written, LoopRef("i"), "blockIdx.x")
+    assert refused.value.diagnostic.code == "MS309"
