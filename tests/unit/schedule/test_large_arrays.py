@@ -20,8 +20,8 @@ from mslang.sema.program import parse_program
 from mslang.target.description import AVX512, Target
 from mslang.tune.equivalence import difference
 
-SMALL = replace(AVX512, l2=4096, cores=2)
-"""A machine for which 4 KiB are large."""
+SMALL = replace(AVX512, l1=2048, l2=8191, cores=2)
+"""A machine for which two arrays of 4 KiB are large."""
 
 SOFTMAX = parse_program("""program softmax(X: f32[16, 128], out Y: f32[16, 128]) {
     alloc largest: f32[16]
@@ -48,7 +48,7 @@ def streamed(text: str, machine: Target = SMALL, least: int | None = None) -> se
 
 def test_large_results_may_bypass_the_caches():
     assert streamed(SCALE.format(m=16, n=64)) == {"stream:b/streamed"}
-    assert not streamed(SCALE.format(m=15, n=64)), "it fits the L2 cache"
+    assert not streamed(SCALE.format(m=15, n=64)), "the L2 cache holds both arrays"
     assert streamed(SCALE.format(m=15, n=64), least=64)
     assert not streamed(SCALE.format(m=16, n=64), AVX512)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mslang.ir.expr import Binary, Const, Expr
 from mslang.ir.program import For
 from mslang.schedule.rules.cpu.groups import Group
-from mslang.schedule.rules.cpu.large import is_large
+from mslang.schedule.rules.cpu.large import bytes_of
 from mslang.schedule.rules.nests import block_handle, block_of, do, draw, handle, loops_around
 from mslang.schedule.session import Session
 from mslang.target.description import Target
@@ -17,7 +17,8 @@ ROWS = (0, 1)
 
 
 def fetch_next_row(session: Session, group: Group, machine: Target, prefix: str) -> None:
-    """Draw whether the first stage that goes along a row of a large parameter in vectors fetches the next row of it.
+    """Draw whether the first stage that goes along a row of a parameter in vectors fetches the next row of it, if the L1
+    cache does not hold the parameter.
 
     The first stages of a row wait for memory, the later ones compute: what these fetch arrives in the meantime.
 
@@ -27,7 +28,8 @@ def fetch_next_row(session: Session, group: Group, machine: Target, prefix: str)
         machine: what it runs on.
         prefix: of the address `PREFIX/prefetch`.
     """
-    large = {p.buffer.name for p in session.program.params if p.direction == "in" and is_large(p.buffer, machine)}
+    inputs = (p.buffer for p in session.program.params if p.direction == "in")
+    large = {b.name for b in inputs if bytes_of(b) >= machine.l1}
     for name in (*group.stages, group.last):
         block = block_of(session, block_handle(session, name))
         read = [b for b in buffers_read(block) if b in large]

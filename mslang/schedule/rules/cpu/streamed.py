@@ -11,7 +11,7 @@ from mslang.ir.expr import Expr
 from mslang.ir.find import blocks_of
 from mslang.ir.intrin import intrin_of
 from mslang.ir.program import Block, Program
-from mslang.schedule.rules.cpu.large import is_large
+from mslang.schedule.rules.cpu.large import bytes_of, outgrows_caches
 from mslang.schedule.rules.nests import block_handle, do, draw, loops_around
 from mslang.schedule.session import Session
 from mslang.target.description import Target
@@ -30,7 +30,7 @@ class StreamedResults(msgspec.Struct, frozen=True):
     """
 
     least_bytes: int | None = None
-    """So large must a result be (None: as large as the L2 cache)."""
+    """So large must a result be (None: half of the L2 cache, which does not hold all arrays)."""
     name: str = "stream"
 
     def applies(self, it: Interpreter, block: Block) -> bool:
@@ -53,13 +53,18 @@ class StreamedResults(msgspec.Struct, frozen=True):
 
 
 def large_results(program: Program, block: Block, machine: Target, least_bytes: int | None = None) -> tuple[str, ...]:
-    """The results that a block stores in vectors, that no block reads, and that are large (`is_large`)."""
+    """The results that a block stores in vectors, that no block reads, and that have so many bytes (None: that outgrow
+    the caches)."""
     if blocks_of(block.body) or intrin_of(block) is not None:
         return ()
     if all(s.kind != "vectorized" for s in loops_around(program, block)):
         return ()
     outputs = (p.buffer for p in program.params if p.direction == "out" and p.buffer.dtype != "f16")
-    large = {b.name for b in outputs if is_large(b, machine, least_bytes)}
+    large = {
+        b.name
+        for b in outputs
+        if (outgrows_caches(b, program, machine) if least_bytes is None else bytes_of(b) >= least_bytes)
+    }
     return tuple(b for b in buffers_written(block) if b in large and _only_written(program, b))
 
 
