@@ -17,8 +17,8 @@ ROWS = (0, 1)
 
 
 def fetch_next_row(session: Session, group: Group, machine: Target, prefix: str) -> None:
-    """Draw whether the first stage that goes along a row of a parameter in vectors fetches the next row of it, if the L1
-    cache does not hold the parameter.
+    """Draw whether the first stage that goes along a row of a parameter in vectors fetches the next row of it; not of
+    parameters that the L1 cache holds.
 
     The first stages of a row wait for memory, the later ones compute: what these fetch arrives in the meantime.
 
