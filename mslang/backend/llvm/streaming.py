@@ -13,8 +13,7 @@ from mslang.ir.dtype import size_of
 
 ALIGNED = 16
 """Bytes: x86 has these stores for vectors at multiples of their size, the smallest of which is 16 bytes. LLVM cuts
-wider vectors into pieces of that size, which fill the same lines (measured on Sapphire Rapids: 0.400 ms in pieces of 16
-bytes, 0.397 ms in vectors of 64, 0.533 ms through the caches, 256 rows of 4096 f32).
+wider vectors into pieces of that size, which fill the same lines.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, MOVNTPS
 """
@@ -27,16 +26,15 @@ def streamed(fn: FunctionWriter, value: Value, pointer: str, plain: str, tag: st
 
     Arrays come at any multiple of their element, and rows of any length, so the address is tested at run time.
     """
-    if fn.processor != X86_64:
-        # 32-bit x86 may lack the instructions, and LLVM cannot leave out a fence that is asked for.
-        fn.has_streams = fn.has_streams or not fn.processor.startswith("x86")
-        fn.do(f"{plain}, {_NON_TEMPORAL}" if fn.has_streams else plain)
-        return
-    # Of vectors of `half` LLVM forgets with AVX-512 that they are stored past the caches.
-    if value.lanes * size_of(value.dtype) % ALIGNED or value.dtype == "f16":
+    # 32-bit x86 may lack the instructions. Of `half` LLVM forgets with AVX-512 that it is stored past the caches.
+    whole = value.lanes * size_of(value.dtype) % ALIGNED == 0 and value.dtype != "f16"
+    if fn.processor == "x86" or (fn.processor == X86_64 and not whole):
         fn.do(plain)
         return
     fn.has_streams = True
+    if fn.processor != X86_64:
+        fn.do(f"{plain}, {_NON_TEMPORAL}")
+        return
     low = fn.op(f"and i64 {fn.op(f'ptrtoint ptr {pointer} to i64')}, {ALIGNED - 1}")
     aligned, other, after = fn.fresh("stream"), fn.fresh("store"), fn.fresh("stored")
     fn.branch(fn.op(f"icmp eq i64 {low}, 0"), aligned, other)
