@@ -44,7 +44,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("case", "target"), [*((c, SERVER) for c in CASES), ("conv2d", AVX2)])
+@pytest.mark.parametrize(
+    ("case", "target"), [*((c, SERVER) for c in CASES), *((c, AVX2) for c in ("gemm", "conv2d", "dense"))]
+)
 def test_products_stay_in_registers(case: str, target: Target):
     file, schedule, sizes = CASES[case]
     space = load(stdlib_folder() / f"{file}.ms").space(schedule, sizes=sizes, target=target)

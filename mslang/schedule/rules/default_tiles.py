@@ -1,0 +1,206 @@
+"""A product on a CPU without a search: a tile of results in registers, of fixed size, with the reduction around it."""
+
+from __future__ import annotations
+
+import math
+
+from mslang.ir.expr import Const
+from mslang.ir.program import Block, Program
+from mslang.ir.visit import free_vars
+from mslang.schedule.handles import Handle
+from mslang.schedule.rules.cpu.contraction import contraction, lanes_of, mentions
+from mslang.schedule.rules.cpu.lanes import run_in_parallel
+from mslang.schedule.rules.cpu.packing import (
+    copy_operand,
+    pack,
+    pack_ahead,
+    packable,
+    packed_ahead,
+    spread_panels,
+)
+from mslang.schedule.rules.nests import (
+    block_handle,
+    block_of,
+    do,
+    do_if_legal,
+    handle,
+    leaf_blocks,
+    loops_around,
+)
+from mslang.schedule.session import Session
+from mslang.target.description import Target
+from mslang.transform.getters import consumers, is_output
+from mslang.transform.outcome import BlockRef, BufferRef
+
+JOBS = 4
+"""Iterations for each core from which on one parallel loop gives all cores work, so that copies and producers may be
+put in it."""
+
+UNROLLED = 32
+"""Copies of a reduction's body that the reduction loop around the register tile is unrolled to."""
+
+SHARED = 8
+"""Tiles of rows that read the same part of an operand, from which on a copy of it costs little."""
+
+
+def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int]:
+    """Rows and columns of a tile of results in registers: least work on padding, then fewest loads a product.
+
+    Args:
+        rows: iterations of the loop over rows.
+        columns: iterations of the loop over contiguous elements.
+        lanes: elements of a vector.
+        registers: vector registers.
+
+    >>> tile_sizes(512, 512, 8, 16)
+    (4, 24)
+    >>> tile_sizes(512, 512, 16, 32)
+    (6, 64)
+    """
+    if columns < lanes:
+        return min(rows, registers // 2), columns
+    found = []
+    for vectors in range(1, 5):
+        for r in range(1, registers):
+            if r * vectors + vectors + 1 > registers or r > rows or (vectors - 1) * lanes >= columns:
+                continue
+            work = -(-rows // r) * r / rows * (-(-columns // (vectors * lanes)) * vectors * lanes) / columns
+            found.append((work * (1 + 1 / r + 1 / vectors), -r * vectors, r, vectors * lanes))
+    _, _, r, c = min(found)
+    return r, c
+
+
+def tile(session: Session, b: Handle, machine: Target) -> None:
+    """Split off a tile of rows by columns, put the reduction around it, and keep it in registers."""
+    block = block_of(session, b)
+    spatial = [a.name for a in block.axes if a.kind == "spatial"]
+    (written,) = block.writes
+    along = [v for r in written.ranges for v in free_vars(r.start)]
+    columns = next((v for v in reversed(along) if v in spatial), None)
+    if columns is None:
+        return
+    extents = {a.name: int(a.extent.value) for a in block.axes if isinstance(a.extent, Const)}
+    rows = _rows(block, columns, extents)
+    lanes = lanes_of(session.program, written.buffer, machine)
+    size = tile_sizes(extents[rows] if rows else 1, extents[columns], lanes, machine.registers)
+    outer = [a for a in spatial if a not in (rows, columns)]
+    counts = {a: extents[a] for a in outer} | {columns: -(-extents[columns] // size[1])}
+    panel = None if rows is None else _pack(session, block, rows, -(-extents[rows] // size[0]), counts, machine)
+    around = [session.axis(b, a) for a in outer]
+    inner: list[Handle] = []
+    for axis, n in ((columns, size[1]), (rows, size[0])):
+        if axis is not None:
+            loops = do(session, "split", session.axis(b, axis), (None, n), names=[f"{axis}0", f"{axis}1"])
+            around.append(loops[0])
+            inner.insert(0, loops[1])
+    reduced = [session.axis(b, a.name) for a in block.axes if a.kind == "reduce"]
+    # Columns outside rows: a panel of the second operand stays in the cache.
+    do(session, "reorder", *around, *reduced, *inner)
+    if panel is not None:
+        do_if_legal(session, "compute_at", panel, around[-2])
+    _results(session, b, around[-1])
+    if _iterations(session, b, around[0]) >= JOBS * machine.cores:
+        _producers(session, b, around[0])
+    run_in_parallel(session, around[: max(1, len(around) - 1)] if len(around) > 2 else around)
+    do_if_legal(session, "vectorize", inner[-1])
+    for loop in inner[:-1]:
+        do_if_legal(session, "unroll", loop)
+    begun = do_if_legal(session, "decompose_reduction", b, reduced[0])
+    if begun is not None:
+        for each in loops_around(session.program, block_of(session, begun[0]))[-len(inner) : -1]:
+            do_if_legal(session, "unroll", handle(session, each.var))
+    _unroll_reduction(session, b, reduced[-1], size[0] * max(1, size[1] // lanes))
+
+
+def _rows(block: Block, columns: str, extents: dict[str, int]) -> str | None:
+    """The axis whose iterations read the same elements along the columns: the widest, of equal ones the last."""
+    names = [a.name for a in block.axes if a.kind == "spatial" and a.name != columns]
+    along = [r for r in block.reads if any(columns in free_vars(x.start) for x in r.ranges)]
+    used = {v for r in along for x in r.ranges for v in free_vars(x.start)}
+    reusing = [n for n in names if n not in used and extents[n] > 1] or [n for n in names if extents[n] > 1]
+    last = [n for n in reversed(reusing) if extents[n] >= 4] or list(reversed(reusing))
+    return last[0] if last else None
+
+
+# ------------------------------------------------------------------ operands and results
+def _pack(
+    session: Session, block: Block, rows: str, tiles: int, counts: dict[str, int], machine: Target
+) -> Handle | None:
+    """Lay the operand that is read along the columns out anew, so that a tile reads adjacent, aligned vectors.
+
+    Args:
+        session: the running schedule.
+        block: the product, not yet tiled.
+        rows: its axis along rows.
+        tiles: tiles along the rows.
+        counts: iterations of the loops around them, by axis: the others, and over tiles along the columns.
+        machine: the CPU.
+
+    Returns a copy for which the loop over columns is the place; None where a constant operand is packed ahead of time,
+    or a whole copy in front of the product, or the operand is read where it lies, because few tiles share it.
+    """
+    found = contraction(session.program, block, machine)
+    name = None if found is None or found.row != rows else packable(block, found)
+    if found is None or name is None:
+        return None
+    if packed_ahead(session.program, block, found) is not None:
+        pack_ahead(session, block, found, name)
+        return None
+    read = next(r for r in block.reads if r.buffer == name)
+    sharing = [a for a in counts if not mentions(read, a)]
+    if tiles * math.prod(counts[a] for a in sharing) < SHARED:
+        return None
+    copy = copy_operand(session, block, name)
+    if not sharing and math.prod(counts.values()) >= JOBS * machine.cores:
+        return copy
+    pack(session, block, found, copy)
+    spread_panels(session, copy, found.lanes)
+    return None
+
+
+def _results(session: Session, b: Handle, place: Handle) -> None:
+    """Keep the tile in registers: its only reader works on it there, or a copy takes it out."""
+    block = block_of(session, b)
+    written = session.handles.handle(BufferRef(block.writes[0].buffer))
+    user = _only_reader(session.program, block.name)
+    if user is not None and do_if_legal(session, "reverse_compute_at", block_handle(session, user), place) is not None:
+        do_if_legal(session, "set_scope", b, written, "local")
+        return
+    made = do_if_legal(session, "cache_write", b, written, "local")
+    if made is not None:
+        do(session, "reverse_compute_at", made[0], place)
+
+
+def _only_reader(program: Program, block: str) -> str | None:
+    found = consumers(program, BlockRef(block))
+    if len(found) != 1 or is_output(program, BlockRef(block)):
+        return None
+    reader = next(b for b in leaf_blocks(program) if b.name == found[0].name)
+    return reader.name if all(a.kind == "spatial" for a in reader.axes) else None
+
+
+def _producers(session: Session, b: Handle, place: Handle) -> None:
+    """Compute what only this block reads next to it, where each iteration reads another part."""
+    block, var = block_of(session, b), session.handles.resolve(place).name
+    along = {a.name for a in block.axes if var in free_vars(a.binding)}
+    read = {r.buffer for r in block.reads if any(along & free_vars(x.start) for x in r.ranges)}
+    for producer in leaf_blocks(session.program):
+        if producer.name != block.name and read.intersection(r.buffer for r in producer.writes):
+            do_if_legal(session, "compute_at", block_handle(session, producer.name), place)
+
+
+# ------------------------------------------------------------------ loops
+def _iterations(session: Session, b: Handle, loop: Handle) -> float:
+    """Those of a loop around a block; infinite if known only at the call."""
+    name = session.handles.resolve(loop).name
+    extent = next(s.extent for s in loops_around(session.program, block_of(session, b)) if s.var == name)
+    return extent.value if isinstance(extent, Const) else math.inf
+
+
+def _unroll_reduction(session: Session, b: Handle, loop: Handle, copies: int) -> None:
+    """Unroll a few iterations of the innermost reduction loop."""
+    extent = _iterations(session, b, loop)
+    fits = [n for n in (4, 2) if n * copies <= UNROLLED and extent % n == 0]
+    if fits:
+        _, inner = do(session, "split", loop, (None, fits[0]))
+        do_if_legal(session, "unroll", inner)
