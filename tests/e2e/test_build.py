@@ -293,7 +293,7 @@ def test_without_a_linker_the_status_is_3(
 
 
 GPU = """program twice[N: dyn(1..100000)](error: f32[N], out stream: f32[N]) {
-    alloc T: f32[N]
+    alloc T: f32[N] @ global(strides = [2])
     block t[i: N] { T[i] = error[i] * 2.0 }
     block b[i: N] { stream[i] = T[N - 1 - i] }
 }
@@ -352,7 +352,7 @@ def test_the_host_side_of_a_library_for_a_gpu(run: Run, tmp_path: Path) -> None:
     words = [compiler, "-I.", "-o", "host", "host.cpp"]
     subprocess.run(words, cwd=tmp_path, check=True, timeout=120)
     done = subprocess.run(["./host"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.splitlines() == ["malloc 1200", "3 128, 300, 0", "5 64, 300, 0", "free", "0 1"]
+    assert done.stdout.splitlines() == ["malloc 2396", "3 128, 300, 0", "5 64, 300, 0", "free", "0 1"]
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")

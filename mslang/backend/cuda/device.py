@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mslang.diagnostics import MsError, TargetError, problem
 
@@ -65,13 +68,17 @@ class Device(Protocol):
 
 
 class PycudaDevice:
-    """The first GPU of this machine, through pycuda. Its primary context is made current in this process."""
+    """The first GPU of this machine, through pycuda.
+
+    Its primary context stays current in the thread that makes this; other threads enter it for each operation.
+    """
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
         self._device = driver.Device(0)
         self._context = self._device.retain_primary_context()
         self._context.push()
+        self._thread = threading.get_ident()
         self._images: dict[bytes, Any] = {}
         self._memory: dict[int, Any] = {}
 
@@ -93,14 +100,18 @@ class PycudaDevice:
 
     def allocate(self, size: int) -> int:
         """The address of so many bytes."""
-        try:
-            memory = self._driver.mem_alloc(max(size, 1))
-        except self._driver.MemoryError as error:
-            raise MsError(
-                problem(
-                    "MS447", f"the GPU has no {size:,} bytes of memory left", why=str(error), help="use smaller sizes"
-                )
-            ) from error
+        with self._driving():
+            try:
+                memory = self._driver.mem_alloc(max(size, 1))
+            except self._driver.MemoryError as error:
+                raise MsError(
+                    problem(
+                        "MS447",
+                        f"the GPU has no {size:,} bytes of memory left",
+                        why=str(error),
+                        help="use smaller sizes",
+                    )
+                ) from error
         address = int(memory)
         # The allocation is freed when its owner says so, not when Python's collector does.
         self._memory[address] = memory
@@ -110,72 +121,80 @@ class PycudaDevice:
         """Give memory back."""
         memory = self._memory.pop(address, None)
         if memory is not None:
-            memory.free()
+            with self._driving():
+                memory.free()
 
     def put(self, address: int, array: NDArray[Any]) -> None:
         """Copy a contiguous array to the device."""
         if array.nbytes:
-            self._driver.memcpy_htod(address, array)
+            with self._driving():
+                self._driver.memcpy_htod(address, array)
 
     def get(self, array: NDArray[Any], address: int) -> None:
         """Copy a contiguous array from the device."""
         if array.nbytes:
-            self._driver.memcpy_dtoh(array, address)
+            with self._driving():
+                self._driver.memcpy_dtoh(array, address)
 
     def fill(self, address: int, size: int) -> None:
         """Overwrite so many bytes."""
-        self._driver.memset_d8(address, 0, size)
+        with self._driving():
+            self._driver.memset_d8(address, 0, size)
 
     def function(self, image: bytes, name: str, dynamic_shared: int) -> Any:
         """A kernel of an image."""
-        try:
+        with self._driving():
             if image not in self._images:
                 self._images[image] = self._driver.module_from_buffer(image)
             found = self._images[image].get_function(name)
             if dynamic_shared:
                 limit = self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                 found.set_attribute(limit, dynamic_shared)
-        except self._driver.Error as error:
-            self._failed(error)
         return found
 
     def launch(self, function: Any, grid: Three, block: Three, dynamic_shared: int, arguments: list[Any]) -> None:
         """Start a kernel."""
-        try:
+        with self._driving():
             function(*arguments, grid=grid, block=block, shared=dynamic_shared)
-        except self._driver.Error as error:
-            self._failed(error)
 
     def mark(self) -> Any:
         """An event after all that was started."""
-        event = self._driver.Event()
-        event.record()
+        with self._driving():
+            event = self._driver.Event()
+            event.record()
         return event
 
     def seconds(self, before: Any, after: Any) -> float:
         """The time between two events."""
-        try:
+        with self._driving():
             after.synchronize()
-        except self._driver.Error as error:
-            self._failed(error)
-        return float(after.time_since(before)) * 1e-3
+            return float(after.time_since(before)) * 1e-3
 
     def finish(self) -> None:
         """Wait for all that was started."""
-        try:
+        with self._driving():
             self._context.synchronize()
-        except self._driver.Error as error:
-            self._failed(error)
 
-    def _failed(self, error: Exception) -> NoReturn:
-        raise MsError(
-            problem(
-                "MS447",
-                "the GPU reports an error",
-                why=str(error),
-                help="after an illegal access the process must be restarted; `compute-sanitizer` finds the access",
-            )
-        ) from error
+    @contextmanager
+    def _driving(self) -> Iterator[None]:
+        """The context is current in this thread; errors of the driver are MS447."""
+        entered = threading.get_ident() != self._thread
+        if entered:
+            self._context.push()
+        try:
+            yield
+        except self._driver.Error as error:
+            raise MsError(
+                problem(
+                    "MS447",
+                    "the GPU reports an error",
+                    why=str(error),
+                    help="after an illegal access the process must be restarted; `compute-sanitizer` finds the access",
+                )
+            ) from error
+        finally:
+            if entered:
+                self._driver.Context.pop()
 
 
 def unavailable() -> str | None:

@@ -17,11 +17,9 @@ from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Program
 from mslang.ir.text import print_expr
 from mslang.kernel.nodes import Module
+from mslang.lower.layout import span
 from mslang.runtime.signature import symbol
 from mslang.target.description import Target
-
-STATIC_SHARED = 48 * 1024
-"""Bytes of dynamic shared memory up to which a kernel needs no permission."""
 
 _IF_FINE = "if (mslang_error == cudaSuccess)"
 
@@ -131,7 +129,7 @@ def _host(function: str, made: CudaExecutable) -> str:
     memory = {p.name: c[p.name] for p in signature.parameters}
     for number, b in enumerate(made.source.workspaces):
         memory[b.name] = f"mslang_workspace{number}"
-        size = " * ".join((str(size_of(b.dtype)), *(_size(e, c) for e in b.shape)))
+        size = f"{size_of(b.dtype)} * {_size(span(b), c)}"
         place = f"mslang_workspace{number}"
         lines.append(f"    void *{place} = nullptr;")
         lines.append(f"    {_IF_FINE} mslang_error = cudaMallocAsync(&{place}, {size}, mslang_on);")
@@ -159,7 +157,8 @@ def _launch(k: KernelLaunch, made: CudaExecutable, memory: Mapping[str, str], c:
         f"        void *mslang_arguments[] = {{{', '.join(taken) or 'nullptr'}}};",
         f"        const dim3 mslang_grid({grid}), mslang_block({block});",
     ]
-    if k.dynamic_shared > STATIC_SHARED:
+    # The limit without this is on static and dynamic memory together.
+    if k.dynamic_shared:
         what = f"cudaFuncAttributeMaxDynamicSharedMemorySize, {k.dynamic_shared}"
         lines.append(f"        {_IF_FINE} mslang_error = cudaFuncSetAttribute({kernel}, {what});")
     launch = f"cudaLaunchKernel({kernel}, mslang_grid, mslang_block, mslang_arguments, {k.dynamic_shared}, mslang_on)"

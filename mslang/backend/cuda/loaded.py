@@ -17,6 +17,7 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import DynamicRange, Expr
 from mslang.ir.program import Buffer
+from mslang.lower.layout import span
 from mslang.runtime.arguments import Arguments, evaluate, number_of_threads, pack, prepare
 from mslang.runtime.packing import Packed
 from mslang.runtime.timing import Limits, Timing
@@ -180,10 +181,7 @@ def _free(device: Device, addresses: tuple[int, ...]) -> None:
 
 
 def _bytes(b: Buffer, sizes: Mapping[str, int]) -> int:
-    total = size_of(b.dtype)
-    for extent in b.shape:
-        total *= evaluate(extent, sizes)
-    return total
+    return size_of(b.dtype) * evaluate(span(b), sizes)
 
 
 def _span(array: NDArray[Any]) -> NDArray[Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mslang.diagnostics import MsError, problem
-from mslang.ir.arith import simplify
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import Binary, Const, Expr
+from mslang.ir.expr import Const
 from mslang.ir.program import Buffer
 from mslang.kernel.nodes import Allocate, Body
 from mslang.kernel.visit import walk
+from mslang.lower.layout import span
 
 STATIC_LIMIT = 48 * 1024
 """Bytes of shared memory that a kernel may declare; more is reserved at the launch."""
@@ -32,35 +32,23 @@ class Shared(NamedTuple):
     size: int
 
 
-def row_major(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The strides of a compact array."""
-    strides: list[Expr] = []
-    step: Expr = Const(1)
-    for extent in reversed(shape):
-        strides.append(step)
-        step = simplify(Binary("*", step, extent))
-    return tuple(reversed(strides))
-
-
 def elements(b: Buffer) -> int:
     """How many elements a buffer of constant size takes in memory.
 
     Raises:
         MsError: MS440, the size is known only when the kernel is called.
     """
-    count = 1
-    for extent, stride in zip(b.shape, b.strides or row_major(b.shape), strict=True):
-        if not isinstance(extent, Const) or not isinstance(stride, Const):
-            raise MsError(
-                problem(
-                    "MS440",
-                    f"the size of `{b.name}`, in {b.scope} memory, is known only when the kernel is called",
-                    why="the registers and the shared memory of a kernel are reserved when it is compiled",
-                    help="tile the loops around it by numbers, or keep the buffer in global memory",
-                )
+    found = span(b)
+    if not isinstance(found, Const):
+        raise MsError(
+            problem(
+                "MS440",
+                f"the size of `{b.name}`, in {b.scope} memory, is known only when the kernel is called",
+                why="the registers and the shared memory of a kernel are reserved when it is compiled",
+                help="tile the loops around it by numbers, or keep the buffer in global memory",
             )
-        count = max(count, 1) + (int(extent.value) - 1) * int(stride.value)
-    return max(count, 1)
+        )
+    return max(int(found.value), 1)
 
 
 def shared_layout(body: Body, reserved: int = 0) -> Shared:

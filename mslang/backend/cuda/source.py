@@ -9,7 +9,7 @@ import msgspec
 from mslang.backend.cuda.arithmetic import Used
 from mslang.backend.cuda.expression import ExpressionPrinter
 from mslang.backend.cuda.instruction import fragment_types, with_shared_fragments
-from mslang.backend.cuda.memory import DYNAMIC_ALIGN, GLOBAL_ALIGN, row_major, shared_layout
+from mslang.backend.cuda.memory import DYNAMIC_ALIGN, GLOBAL_ALIGN, shared_layout
 from mslang.backend.cuda.names import Names
 from mslang.backend.cuda.prelude import prelude
 from mslang.backend.cuda.scope import Place, Scope
@@ -21,6 +21,7 @@ from mslang.ir.program import Buffer
 from mslang.ir.visit import walk_expr
 from mslang.kernel.nodes import Atomic, Body, Function, Invoke, Launch, Module, Store
 from mslang.kernel.visit import expressions, walk
+from mslang.lower.layout import row_major
 from mslang.target.description import Target
 
 ONE_THREAD = Launch((Const(1),) * 3, (Const(1),) * 3)

@@ -13,7 +13,7 @@ from mslang.backend.cuda.atomics import atomic
 from mslang.backend.cuda.copies import COPIES, copy
 from mslang.backend.cuda.expression import ExpressionPrinter
 from mslang.backend.cuda.instruction import constant_count, fragments_of, instruction, is_fragment
-from mslang.backend.cuda.memory import DYNAMIC_ALIGN, Shared, alignment, elements, row_major
+from mslang.backend.cuda.memory import DYNAMIC_ALIGN, Shared, alignment, elements
 from mslang.backend.cuda.names import Names
 from mslang.backend.cuda.scope import Fragments, Place, Scope, Wide
 from mslang.backend.cuda.texts import FragmentType
@@ -39,6 +39,7 @@ from mslang.kernel.nodes import (
     While,
     Within,
 )
+from mslang.lower.layout import row_major
 
 _INDENT = "    "
 _BARRIERS = {"block": "__syncthreads();", "warp": "__syncwarp();"}

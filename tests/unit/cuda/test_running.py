@@ -6,7 +6,9 @@ import pickle
 import shutil
 import stat
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -406,7 +408,7 @@ class FakeDriver(SimpleNamespace):
         own = SimpleNamespace(
             name=lambda: "GPU",
             compute_capability=lambda: (8, 0),
-            retain_primary_context=lambda: SimpleNamespace(push=lambda: None, synchronize=self.wait),
+            retain_primary_context=lambda: SimpleNamespace(push=self.push, synchronize=self.wait),
             get_attribute=lambda attribute: 40 << 20,
         )
 
@@ -418,7 +420,20 @@ class FakeDriver(SimpleNamespace):
             def count() -> int:
                 return count
 
-        super().__init__(Device=Device, fault=fault, device_attribute=SimpleNamespace(L2_CACHE_SIZE=0))
+        super().__init__(
+            Device=Device,
+            Context=SimpleNamespace(pop=self.pop),
+            fault=fault,
+            device_attribute=SimpleNamespace(L2_CACHE_SIZE=0),
+            entered={},
+        )
+
+    def push(self) -> None:
+        here = threading.get_ident()
+        self.entered[here] = self.entered.get(here, 0) + 1
+
+    def pop(self) -> None:
+        self.entered[threading.get_ident()] -= 1
 
     def init(self) -> None:
         if self.fault == "init":
@@ -429,6 +444,8 @@ class FakeDriver(SimpleNamespace):
             raise self.Error("an illegal memory access was encountered")
 
     def mem_alloc(self, size: int) -> Any:
+        if not self.entered.get(threading.get_ident()):
+            raise self.Error("invalid device context")
         if self.fault == "memory":
             raise self.MemoryError("out of memory")
         return Memory(4096)
@@ -476,3 +493,32 @@ def test_errors_of_the_driver_are_reported(monkeypatch: pytest.MonkeyPatch) -> N
     here.free(address)
     assert Memory.freed == 1
     assert (here.name, here.sm, here.l2) == ("GPU", 80, 40 << 20)
+
+
+def test_another_thread_enters_the_context_and_leaves_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = FakeDriver()
+    with_driver(monkeypatch, driver)
+    here = device.device()
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(here.allocate, 16).result() == 4096
+        there = other.submit(threading.get_ident).result()
+    assert driver.entered == {threading.get_ident(): 1, there: 0}
+    driver.fault = "memory"
+    with ThreadPoolExecutor(1) as other, pytest.raises(MsError, match="has no 16 bytes of memory left"):
+        other.submit(here.allocate, 16).result()
+    assert sum(driver.entered.values()) == 1, "left after an error, too"
+
+
+def test_a_workspace_with_declared_strides_takes_the_memory_between_its_rows() -> None:
+    module = two_kernels()
+    half = replace(module.workspaces[0], strides=(Const(3),))
+    strided = replace(
+        module,
+        workspaces=(half,),
+        functions=tuple(
+            replace(f, params=tuple(half if b.name == "half" else b for b in f.params)) for f in module.functions
+        ),
+    )
+    fake = FakeDevice(first=lambda *_: None, second=lambda *_: None)
+    loaded(fake, strided)(np.zeros(100, np.float32))
+    assert ("allocate", 4 * (1 + 99 * 3)) in fake.log
