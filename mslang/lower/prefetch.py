@@ -1,7 +1,9 @@
 """What loops fetch ahead: the cache lines that a later iteration loads.
 
 A loop whose schedule says `prefetch` begins each iteration with a prefetch of what the iteration so many later loads of
-the buffer, in the same statements. An element whose index goes through a loop inside is left to the processor.
+the buffer, in the same statements. An element whose index goes through a loop inside is left to the processor. The
+address of an element may be outside of the buffer, but an index that is loaded itself (`t[idx[i]]`) is that of an
+iteration which the loop has.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ from collections.abc import Iterator
 from mslang.ir.annotations import PREFETCH
 from mslang.ir.arith.linear import Form, Linear, add, expression, linear
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import Binary, Const, Expr, Load, MaskedLoad, Ramp
+from mslang.ir.expr import Binary, Const, Expr, Load, MaskedLoad, Ramp, Select, children
 from mslang.ir.visit import free_vars, walk_expr
 from mslang.kernel.lanes import lanes_of
-from mslang.kernel.nodes import Allocate, Body, For, Let, Prefetch
+from mslang.kernel.nodes import Allocate, Body, For, If, Let, Prefetch, Stmt, Store, While
 from mslang.kernel.visit import bodies, expressions
 from mslang.lower.fold import fold
 
@@ -35,19 +37,34 @@ def distances(loop: For) -> dict[str, int]:
     return found
 
 
-def prefetches(later: Body, buffer: str) -> Iterator[Prefetch]:
+def gathers(body: Body, buffer: str) -> bool:
+    """Whether statements load a buffer at indices that are loaded."""
+    return any(x.buffer == buffer and _is_gathered(x) for x in _loads(body, frozenset()))
+
+
+def prefetches(later: Body, buffer: str, *, gathered: bool = False) -> Iterator[Prefetch]:
     """A prefetch of each cache line that statements load of a buffer.
 
     Args:
         later: the body of the loop as a later iteration runs it, its unrolled loops written out.
+        buffer: what is loaded.
+        gathered: take the loads whose indices are loaded, in place of all others; only those that each run of the body
+            does, since their indices are loaded for the prefetch, too.
     """
     found: dict[tuple[Expr, ...], list[Linear]] = {}
-    for load in _loads(later, frozenset()):
-        if load.buffer != buffer or not load.indices:
+    for load in _loads(later, frozenset(), certain=gathered):
+        if load.buffer != buffer or not load.indices or _is_gathered(load) != gathered:
             continue
         *rest, last = [_first(x) for x in load.indices]
+        if any(lanes_of(x) > 1 for x in (*rest, last)):
+            continue
         form = linear(last)
-        if form is None or any(lanes_of(x) > 1 for x in rest):
+        if form is None and gathered:
+            # Of two loaded indices it is not known whether they are near each other.
+            if found.setdefault((*rest, last), []) == []:
+                yield Prefetch(buffer, (*rest, last))
+            continue
+        if form is None:
             continue
         line = LINE // size_of(load.dtype)
         lines = found.setdefault(tuple(rest), [])
@@ -58,17 +75,51 @@ def prefetches(later: Body, buffer: str) -> Iterator[Prefetch]:
                 yield Prefetch(buffer, (*rest, expression(at)))
 
 
-def _loads(body: Body, inside: frozenset[str]) -> Iterator[Load | MaskedLoad]:
-    """The loads of buffers from around the body, at indices that do not depend on a variable that is bound in it."""
+def _is_gathered(load: Load | MaskedLoad) -> bool:
+    return any(isinstance(x, Load | MaskedLoad) for index in load.indices for x in walk_expr(index))
+
+
+def _loads(body: Body, inside: frozenset[str], *, certain: bool = False) -> Iterator[Load | MaskedLoad]:
+    """The loads of buffers from around the body, at indices that do not depend on a variable that is bound in it.
+
+    With `certain` only those that each run of the body does.
+    """
     for s in body:
+        if certain and not _is_certain(s):
+            continue
         bound = {s.var} if isinstance(s, For) else {s.name} if isinstance(s, Let) else set[str]()
         within = inside | bound | ({s.buffer.name} if isinstance(s, Allocate) else set[str]())
         for e in expressions(s):
-            for x in walk_expr(e):
+            for x in _certain(e) if certain else walk_expr(e):
                 if isinstance(x, Load | MaskedLoad) and not inside & {x.buffer}.union(*map(free_vars, x.indices)):
                     yield x
         for b in bodies(s):
-            yield from _loads(b, within)
+            yield from _loads(b, within, certain=certain)
+
+
+def _is_certain(s: Stmt) -> bool:
+    """Whether what is in a statement runs whenever the statement does."""
+    match s:
+        case If() | While():
+            return False
+        case For(extent=n):
+            return isinstance(n, Const) and int(n.value) > 0
+        case Store(mask=mask):
+            return mask is None
+    return True
+
+
+def _certain(e: Expr) -> Iterator[Expr]:
+    """The parts of an expression that are always evaluated."""
+    yield e
+    match e:
+        case Select(condition=first) | Binary(op="and" | "or", left=first):
+            yield from _certain(first)
+        case MaskedLoad():
+            return
+        case _:
+            for x in children(e):
+                yield from _certain(x)
 
 
 def _first(index: Expr) -> Expr:

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from mslang.ir.annotations import MAX_STEPS
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import FALSE, TRUE, Binary, Const, Expr, Symbol, Var, dtype_of
+from mslang.ir.expr import FALSE, ONE, TRUE, Binary, Const, Expr, Symbol, Var, dtype_of
 from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import Allocate, Atomic, Body, For, If, Invoke, Let, Module, Stmt, Store
 from mslang.kernel.visit import bodies, map_deep, map_expressions, map_functions, walk, with_bodies
 from mslang.lower.analysis import indexes, weight
 from mslang.lower.fold import fold
-from mslang.lower.prefetch import distances, prefetches
+from mslang.lower.prefetch import distances, gathers, prefetches
 from mslang.lower.substitute import Known, loop_bounds
 from mslang.target.description import Target
 
@@ -123,7 +123,7 @@ def _loop(s: For, at: _Place) -> Iterator[Stmt]:
     if trips is not None and not task and _is_unrolled(s, trips, at.registers):
         for k in range(trips):
             value = at.expr(Binary("+", start, Const(k)))
-            yield from _fetched(s, value, at)
+            yield from _fetched(s, value, start, extent, at)
             yield from _body(s.body, at.with_value(s.var, value))
         return
     loop = replace(s, start=start, extent=extent)
@@ -132,16 +132,21 @@ def _loop(s: For, at: _Place) -> Iterator[Stmt]:
         inner = inner._replace(registers=frozenset(), in_parallel=True)
     body = _body(s.body, inner)
     if body:
-        body = (*_fetched(s, Var(s.var), inner), *body)
+        body = (*_fetched(s, Var(s.var), start, extent, inner), *body)
         yield replace(loop, body=body, kind=s.kind if task else "serial")
 
 
-def _fetched(s: For, value: Expr, at: _Place) -> Iterator[Stmt]:
+def _fetched(s: For, value: Expr, start: Expr, extent: Expr, at: _Place) -> Iterator[Stmt]:
     """What the iteration of a value fetches for later ones."""
     for buffer, ahead in distances(s).items():
-        if buffer not in at.registers:
-            later = at.with_value(s.var, at.expr(Binary("+", value, Const(ahead))))
-            yield from prefetches(_body(s.body, later), buffer)
+        if buffer in at.registers:
+            continue
+        later = Binary("+", value, Const(ahead))
+        yield from prefetches(_body(s.body, at.with_value(s.var, at.expr(later))), buffer)
+        if gathers(s.body, buffer):
+            last = Binary("-", Binary("+", start, extent), ONE)
+            reached = at.with_value(s.var, at.expr(Binary("min", later, last)))
+            yield from prefetches(_body(s.body, reached), buffer, gathered=True)
 
 
 def _is_unrolled(s: For, trips: int, registers: frozenset[str]) -> bool:

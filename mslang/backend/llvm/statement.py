@@ -11,10 +11,14 @@ from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.backend.llvm.scope import Memory, Scope
 from mslang.ir.arith.linear import Form, Interval, Linear, add, interval
+from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Buffer
 from mslang.kernel.nodes import Allocate, Body, Evaluate, For, If, Invoke, Let, Prefetch, Stmt, Store, While, Within
 from mslang.lower.layout import row_major
+
+IN_REGISTERS = 2048
+"""Bytes of the largest buffer that the vector registers of a target hold: 32 of 64 bytes."""
 
 
 class StatementWriter:
@@ -30,6 +34,7 @@ class StatementWriter:
         self.in_parallel = in_parallel
         self.high = 0
         self._taken: dict[str, tuple[int, int]] = {}
+        self._shared: dict[tuple[str, str], str] = {}
 
     def body(self, body: Body, scope: Scope) -> None:
         """Emit statements in order."""
@@ -162,9 +167,7 @@ class StatementWriter:
     def _allocate(self, buffer: Buffer, body: Body, scope: Scope) -> None:
         strides = buffer.strides or row_major(buffer.shape)
         if buffer.scope == "local":
-            count = prod(int(n.value) for n in buffer.shape if isinstance(n, Const))
-            pointer = self.fn.alloca(f"alloca [{count} x {memory.base_type(buffer.dtype)}], align 64", "local")
-            self.body(body, _with_memory(scope, Memory(buffer, pointer, strides)))
+            self.body(body, _with_memory(scope, Memory(buffer, self._on_stack(buffer), strides)))
             return
         size = self.module.allocated_bytes(buffer)
         top, room = self._taken.get(buffer.name, (0, -1))
@@ -175,6 +178,18 @@ class StatementWriter:
         pointer = self.fn.pure(f"getelementptr inbounds i8, ptr %arena, i64 {top}")
         tag = self.module.aliases.tag(self.fn.name, top)
         self.body(body, _with_memory(scope, Memory(buffer, pointer, strides, tag)))
+
+
+    def _on_stack(self, buffer: Buffer) -> str:
+        """Memory on the stack; copies of a loop's body, which run one after another, share what is no register."""
+        count = prod(int(n.value) for n in buffer.shape if isinstance(n, Const))
+        what = f"alloca [{count} x {memory.base_type(buffer.dtype)}], align 64"
+        if count * size_of(buffer.dtype) <= IN_REGISTERS:
+            return self.fn.alloca(what, "local")
+        key = (buffer.name, what)
+        if key not in self._shared:
+            self._shared[key] = self.fn.alloca(what, "local")
+        return self._shared[key]
 
 
 def _with_memory(scope: Scope, place: Memory) -> Scope:

@@ -10,7 +10,7 @@ from mslang.ir.atomics import is_atomic
 from mslang.ir.expr import Expr
 from mslang.ir.find import joins_lanes
 from mslang.ir.program import LOOP_KINDS, Block, Buffer, For, Program, Stmt, Store
-from mslang.ir.visit import bodies, free_vars, loads_of, stmt_exprs
+from mslang.ir.visit import bodies, free_vars, loads_of, stmt_exprs, walk
 from mslang.transform.analysis.loop_kinds import why_not_joined_lanes
 
 CONCURRENT = LOOP_KINDS - {"serial", "unrolled"}
@@ -29,8 +29,8 @@ class Sharing(msgspec.Struct, frozen=True):
     the buffer to itself (lowering puts it there), so that they may well use the same elements one after another;
     but none may read what another has written.
 
-    `joined`: the loops of threads or lanes that share out a reduction into the buffer, or update it atomically, and
-    access it for nothing else: they combine what each has summed.
+    `joined`: the loops of threads or lanes that share out a reduction into the buffer, or threads of a GPU that update
+    it atomically, and access it for nothing else: they combine what each has summed.
     """
 
     raced: bool
@@ -50,6 +50,8 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
     accesses: list[_Access] = []
     homes: dict[str, tuple[str, ...]] = {}
     allocated = {b.name for b in program.allocs}
+    # Atomic updates are those of a GPU: on cores of a CPU a block updates by a load and a store.
+    cores = {s.var for s in walk(program.body) if isinstance(s, For) and s.kind == "parallel"}
     _declare((*(q.buffer for q in program.params), *program.allocs), (), homes)
 
     def expression(e: Expr, loops: tuple[str, ...], views: Mapping[str, str], joins: frozenset[str]) -> None:
@@ -72,7 +74,7 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
                     for e in (s.predicate, *(a.binding for a in s.axes)):
                         expression(e, loops, views, joins)
                     alone = is_atomic(s)
-                    joining = joins | lanes | (frozenset(loops) if alone else _joined_by(s) & threads)
+                    joining = joins | lanes | (frozenset(loops) - cores if alone else _joined_by(s) & threads)
                     for v in s.views:
                         seen = {**seen, v.buffer.name: seen.get(v.source.buffer, v.source.buffer)}
                 case Store(buffer=b):

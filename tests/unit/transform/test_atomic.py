@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir.find import all_buffers
 from mslang.ir.print import print_program
-from mslang.ir.program import Program
+from mslang.ir.program import For, Program
 from mslang.kernel import Atomic
 from mslang.kernel.visit import walk
 from mslang.lower import lower as lower_cpu
@@ -71,6 +72,14 @@ def test_updates_of_elements_that_only_the_data_decides(text: str, axis: str) ->
 def test_a_cpu_updates_by_loads_and_stores() -> None:
     (f,) = lower_cpu(made(SUM), GENERIC).functions
     assert not any(isinstance(s, Atomic) for s in walk(f.body))
+
+
+def test_cores_of_a_cpu_do_not_update_atomically() -> None:
+    shared = made(ALIKE).body
+    program = replace(made(ALIKE), body=tuple(replace(s, kind="parallel") for s in shared if isinstance(s, For)))
+    with pytest.raises(MsError, match="iterations of `i` are concurrent") as found:
+        run(program, {"C": np.zeros(1, np.int32)})
+    assert "`C[0]`" in str(found.value)
 
 
 def test_asked_for_twice_is_asked_for_once() -> None:

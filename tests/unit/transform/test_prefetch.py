@@ -68,6 +68,39 @@ def test_results_stay_and_the_machine_code_has_the_instruction():
     assert "prefetcht0" in compile(lower(program, AVX2), AVX2).assembly
 
 
+GATHER = """program p(idx: i32[64] in 0..90, t: f32[90, 16], out B: f32[64, 16]) {{
+    for i in 64 {{ for j in 16 {{ {block} }} }}
+}}"""
+
+
+def gather(value: str = "t[idx[x], y]", where: str = "") -> ms.Program:
+    body = f"block b[x: 64 = i, y: 16 = j] {{ {where} B[x, y] = {value} }}"
+    return vectorize(parse_program(GATHER.format(block=body)), loop("j")).program
+
+
+def test_an_index_that_is_loaded_for_it_is_that_of_an_iteration_which_the_loop_has():
+    program = ahead(gather(), "i", "t", 8)
+    assert fetched(program) == ["t[i64(idx[min(i + 8, 63)]), 0]"]
+    idx = (np.arange(64, dtype=np.int32) * 7) % 90
+    t = np.random.default_rng(0).random((90, 16), np.float32)
+    assert np.array_equal(ms.build(program)(idx, t), t[idx])
+    scalar = parse_program("""program p(idx: i32[64] in 0..90, t: f32[90], out B: f32[64]) {
+        for i in 64 { block b[x: 64 = i] { B[x] = t[idx[x]] + t[x] } }
+    }""")
+    assert fetched(ahead(scalar, "i", "t", 8)) == ["t[i + 8]", "t[i64(idx[min(i + 8, 63)])]"]
+    cut = split(scalar, loop("i"), [None, *sizes(2)]).program
+    inner = unroll(cut, loop("i_1")).program
+    later = [f"t[i64(idx[i_0 * 2 + {k}])]" for k in (1, 1)]
+    assert [x for x in fetched(ahead(inner, "i_1", "t", 3)) if "idx" in x] == later
+
+
+def test_an_index_that_only_some_iterations_load_is_not_loaded_for_it():
+    assert not fetched(ahead(gather("select(idx[x] > 3 and x > 4, t[idx[x - 4], y], 0.0)"), "i", "t", 8))
+    assert not fetched(ahead(gather("t[idx[x], y]", "where idx[63 - x] > 3"), "i", "t", 8))
+    proved = fetched(ahead(gather("t[idx[x - 4], y]", "where x > 3"), "i", "t", 8))
+    assert proved == ["t[i64(idx[min(i + 8, 63) - 4]), 0]"], "no later iteration is one of the first four"
+
+
 @pytest.mark.parametrize(
     ("program", "at", "name", "count", "code", "text"),
     [
