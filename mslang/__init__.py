@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mslang.ir import te as te
     from mslang.ir.print import print_program as print_program
     from mslang.profiling import profile as profile
+    from mslang.runtime.arrays import empty as empty
     from mslang.schedule.handles import Handle as Handle
     from mslang.schedule.rules.automatic import automatic_space as automatic_space
     from mslang.schedule.rules.custom import rule as rule
@@ -81,6 +82,7 @@ _WHERE = {
     **dict.fromkeys(("Applied", "Missed", "Served"), "mslang.apply.passes"),
     "host": "mslang.target.detect",
     "profile": "mslang.profiling",
+    "empty": "mslang.runtime.arrays",
     "parse_program": "mslang.sema.program",
     "print_program": "mslang.ir.print",
 }

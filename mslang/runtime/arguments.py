@@ -16,7 +16,7 @@ from mslang.ir.dtype import is_float, size_of
 from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Within
 from mslang.ir.strides import shared_places
-from mslang.runtime.arrays import address_of, empty, numpy_name
+from mslang.runtime.arrays import ALIGNMENT, address_of, empty, numpy_name
 from mslang.runtime.dlpack import array_of, given_back, namespace_of
 from mslang.runtime.packing import Packed, Staging, places
 from mslang.runtime.ranges import Bounds, numbers, violation
@@ -306,6 +306,8 @@ def _require_in_range(symbol: Symbol, sizes: Mapping[str, int]) -> None:
 def _empty(p: Parameter, shape: tuple[int, ...]) -> NDArray[Any]:
     if p.strides is not None:
         _refuse("MS410", f"the output {p.name} must be given", why="its layout is not compact")
+    if p.align > ALIGNMENT:
+        _refuse("MS410", f"the output {p.name} must be given", why=f"it is declared to be aligned to {p.align} bytes")
     return empty(shape, p.dtype)
 
 
@@ -340,6 +342,13 @@ def _check(
             f"{p.name} is not aligned",
             why=f"its address is not a multiple of {size_of(p.dtype)}, the size of an element",
             help=_mended(p, written, f"{p.name}.copy()"),
+        )
+    if address_of(x) % p.align:
+        _refuse(
+            "MS413",
+            f"{p.name} is not aligned",
+            why=f"its address is not a multiple of {p.align}, which `align = {p.align}` declares",
+            help="`ms.empty(shape, dtype)` makes arrays that are aligned to 64 bytes",
         )
     if written and p.direction != "in" and not x.flags.writeable:
         _refuse("MS414", f"{p.name} is written by the kernel, but the array is read-only")

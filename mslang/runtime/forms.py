@@ -1,7 +1,7 @@
 """Forms of arguments that a kernel accepted before: arrays of the same types, shapes and strides are not checked again.
 
-All checks of a call but two depend on nothing else. Whether written arrays overlap others depends on their addresses,
-and is asked at each call; what a checking kernel asks of values is not remembered at all.
+Most checks of a call depend on nothing else. Whether written arrays overlap others depends on their addresses, and is
+asked at each call; what a checking kernel asks of values, or a kernel asks of alignment, is not remembered at all.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Forms:
     def learn(self, key: Hashable, given: Sequence[NDArray[Any] | Packed], accepted: Arguments) -> None:
         """Remember the form of arguments that were accepted, unless more than the form was asked about."""
         arrays = [accepted.arrays[p.name] for p in self._signature.parameters]
-        if self._signature.checked or accepted.staged or not all(x.size and x.flags.aligned for x in arrays):
+        asked = self._signature.checked or self._signature.asks_alignment
+        if asked or accepted.staged or not all(x.size and x.flags.aligned for x in arrays):
             return
         if len(self._known) >= MOST:
             self._known.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from mslang.ir.dtype import size_of
 from mslang.ir.expr import Expr, Symbol
 from mslang.ir.program import Packing, Param, Program, Within
 
@@ -32,7 +33,8 @@ class Parameter(msgspec.Struct, frozen=True):
     """An array parameter; `direction` is "in", "out" or "inout". Sizes may name dynamic sizes.
 
     Without `strides` (in elements) the array is row-major and compact. `within` is declared of its elements; a kernel
-    that checks its accesses checks that, too. A `constant` one is packed once, before calls.
+    that checks its accesses checks that, too. A `constant` one is packed once, before calls. Its address is a multiple
+    of `align` bytes, and of the size of an element.
     """
 
     name: str
@@ -43,12 +45,23 @@ class Parameter(msgspec.Struct, frozen=True):
     packing: Packing | None = None
     within: Within | None = None
     constant: bool = False
+    align: int = 1
 
     @classmethod
     def of(cls, param: Param) -> Parameter:
         """The parameter of a program or kernel as its callers pass it."""
         b = param.buffer
-        return cls(b.name, b.dtype, b.shape, param.direction, b.strides, param.packing, param.within, param.constant)
+        return cls(
+            b.name,
+            b.dtype,
+            b.shape,
+            param.direction,
+            b.strides,
+            param.packing,
+            param.within,
+            param.constant,
+            b.align or 1,
+        )
 
     @property
     def given(self) -> tuple[Expr, ...]:
@@ -87,6 +100,11 @@ class Signature(msgspec.Struct, frozen=True):
         given = tuple(replace(p, buffer=p.given, packing=None) for p in program.params)
         dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
         return cls(program.name, tuple(map(Parameter.of, given)), dynamic)
+
+    @property
+    def asks_alignment(self) -> bool:
+        """Whether a parameter is declared to be aligned to more than its elements."""
+        return any(p.align > size_of(p.dtype) for p in self.parameters)
 
     @property
     def status_words(self) -> int:

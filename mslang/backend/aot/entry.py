@@ -224,7 +224,7 @@ class _Writer:
             empty = self.op(f"icmp eq i64 {extent}, 0")
             there = self.op(f"icmp ne i64 {start}, 0")
             self.require(self.op(f"or i1 {empty}, {there}"), "bad")
-            low = self.op(f"and i64 {start}, {size_of(p.dtype) - 1}")
+            low = self.op(f"and i64 {start}, {max(size_of(p.dtype), p.align) - 1}")
             self.require(self.op(f"icmp eq i64 {low}, 0"), "bad")
             self._check_strides(p)
             extents.append((p, start, self.op(f"add i64 {start}, {extent}")))

@@ -179,7 +179,6 @@ class StatementWriter:
         tag = self.module.aliases.tag(self.fn.name, top)
         self.body(body, _with_memory(scope, Memory(buffer, pointer, strides, tag)))
 
-
     def _on_stack(self, buffer: Buffer) -> str:
         """Memory on the stack; copies of a loop's body, which run one after another, share what is no register."""
         count = prod(int(n.value) for n in buffer.shape if isinstance(n, Const))

@@ -22,6 +22,9 @@ from mslang.ir.program import Buffer, Region, View
 from mslang.ir.visit import free_vars
 from mslang.lower.layout import row_major
 
+ALIGNED = 64
+"""TVM's default alignment of buffers in bytes."""
+
 _FIELDS = ("shape", "dtype", "data", "strides", "elem_offset", "scope", "align", "offset_factor")
 _ANNOTATED = ("shape", "dtype", "data", "strides", "elem_offset", "byte_offset", "scope", "align", "offset_factor")
 ALLOCATIONS: Mapping[str, str | None] = MappingProxyType(
@@ -208,7 +211,6 @@ def _buffer(
     dtype = element_type(read, given["dtype"], scope) if "dtype" in given else fallback
     strides = _sizes(read, declared, given["strides"], scope, frame) if "strides" in given else ()
     offset = _offset(read, given.get("elem_offset"), scope)
-    align = constant(read.number(given["align"], scope)) if "align" in given else None
     return Buffer(
         declared.names.declared(name),
         dtype,
@@ -216,8 +218,15 @@ def _buffer(
         _scope(read, given.get("scope"), scope, "global" if default is None else default.scope),
         strides if strides and len(strides) == len(shape) else None,
         offset,
-        align if isinstance(align, int) and align > 1 and align & (align - 1) == 0 else None,
+        None if "align" not in given else _alignment(constant(read.number(given["align"], scope))),
     )
+
+
+def _alignment(said: object) -> int | None:
+    """None for the default, which arrays of NumPy do not have, and for what is no alignment."""
+    if not isinstance(said, int) or said in (1, ALIGNED) or said < 1 or said & (said - 1):
+        return None
+    return said
 
 
 def _scope(read: Expressions, e: ast.expr | None, scope: Scope, default: str) -> str:

@@ -34,8 +34,6 @@ from mslang.ir.symbols import symbols_of
 from mslang.ir.verify import verify
 from mslang.ir.visit import walk_expr
 
-ALIGNED = 64
-"""TVM's default alignment of buffers in bytes."""
 _BUFFERS = frozenset({"Buffer", "buffer"})
 _DECLARING = frozenset({"match_buffer", *ALLOCATIONS})
 
@@ -131,8 +129,7 @@ def intrin(name: str, desc: str, impl: str) -> Intrin:
 
 
 def _intrin(name: str, desc: Program, impl: ast.FunctionDef) -> Intrin:
-    meaning = _anywhere(desc)
-    return Intrin(name, meaning, program=meaning, texts=((TVM, implementation(impl, meaning)),))
+    return Intrin(name, desc, program=desc, texts=((TVM, implementation(impl, desc)),))
 
 
 def _registered(tree: ast.Module, aliases: frozenset[str], source: Source) -> Iterator[Intrin]:
@@ -157,12 +154,6 @@ def _registered(tree: ast.Module, aliases: frozenset[str], source: Source) -> It
                     yield _intrin(name, made.program, functions[impl])
                 except Refusal:
                     continue
-
-
-def _anywhere(desc: Program) -> Program:
-    """A description without TVM's default alignment, which a part of a buffer need not have."""
-    buffers = (replace(q.buffer, align=None if q.buffer.align == ALIGNED else q.buffer.align) for q in desc.params)
-    return replace(desc, params=tuple(replace(q, buffer=b) for q, b in zip(desc.params, buffers, strict=True)))
 
 
 def _no_python(e: SyntaxError, source: Source) -> Diagnostic:

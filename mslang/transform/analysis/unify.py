@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.dtype import INDEX
+from mslang.ir.dtype import INDEX, size_of
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, dtype_of
 from mslang.ir.print import print_expr
 from mslang.ir.program import HOLDERS, Block, Buffer, Evaluate, For, If, Let, Program, Range, Stmt, Store
@@ -268,6 +268,7 @@ class _Unifier:
                 )
             starts.append(start)
         if before is None:
+            _require_aligned(mine, its, starts, known.ranges)
             return replace(known, operands={**known.operands, param: Operand(buffer, tuple(starts))})
         for k, (a, b) in enumerate(zip(before.starts, starts, strict=True)):
             if not arith.equal(a, b, known.ranges):
@@ -349,6 +350,23 @@ class _Unifier:
         if mapped == t or (dtype_of(t) == INDEX and not loads and arith.equal(t, mapped, known.ranges)):
             return known
         raise first or Mismatch(f"`{print_expr(d)}` expected, `{print_expr(t)}` found")
+
+
+def _require_aligned(mine: Buffer, its: Buffer, starts: Sequence[Expr], ranges: Mapping[str, Range]) -> None:
+    """Refuse an operand that is not known to begin, and each of its rows with it, where the description says."""
+    if its.align is None:
+        return
+    strides = mine.strides or _compact(mine.shape)
+    size = Const(size_of(mine.dtype))
+    begin: Expr = ZERO
+    for start, stride in zip(starts, strides, strict=True):
+        begin = arith.add(begin, arith.mul(start, stride))
+    rows = strides[len(strides) - len(its.shape) : -1]
+    for what, elements in (("begins", begin), *(("has a row", s) for s in rows)):
+        at = arith.mul(elements, size)
+        if not arith.proved(Binary("==", Binary("%", at, Const(its.align)), ZERO), ranges):
+            place = print_expr(arith.simplify(at, ranges))
+            raise Mismatch(f"`{its.name}` is aligned to {its.align} bytes, `{mine.name}` {what} at byte {place}")
 
 
 def _compact(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -64,3 +64,24 @@ def test_an_output_of_another_layout_is_filled_by_way_of_a_copy():
     found = refused(ROWS, np.zeros((2, 3), np.float32, order="F"))
     assert found.help == "pass a copy, `copy = np.ascontiguousarray(C)`, and copy the result back: `C[...] = copy`"
     assert "big-endian" in refused(ROWS, np.zeros((2, 3), ">f4")).message
+
+
+def test_a_declared_alignment_is_asked_of_the_address():
+    kernel = ms.build(ms.parse_program(COPY.replace("A: f32[2, 3]", "A: f32[2, 3] @ global(align = 64)")))
+    aligned = ms.empty((2, 3), "f32")
+    aligned[...] = ROWS
+    assert (kernel(aligned) == ROWS).all()
+    beside = ms.empty((8,), "f32")[1:7].reshape(2, 3)
+    for _ in range(2):
+        with pytest.raises(MsError, match="not a multiple of 64, which `align = 64` declares") as caught:
+            kernel(beside)
+        assert caught.value.diagnostic.code == "MS413"
+        assert "ms.empty" in (caught.value.diagnostic.help or "")
+        assert (kernel(aligned) == ROWS).all(), "asked again of arrays of the same form"
+
+
+def test_an_output_of_more_than_the_alignment_of_new_arrays_is_given():
+    text = COPY.replace("out C: f32[2, 3]", "out C: f32[2, 3] @ global(align = 4096)")
+    with pytest.raises(MsError, match="the output C must be given") as caught:
+        ms.build(ms.parse_program(text))(ROWS)
+    assert caught.value.diagnostic.why == "it is declared to be aligned to 4096 bytes"

@@ -335,3 +335,40 @@ def test_an_innermost_loop_that_does_not_step_by_1():
     turned = reorder(p, loops("i_1 i_0")).program
     says = "loop `i_0`, the innermost of axis `x`, does not step by 1"
     refuses("MS382", lambda: tensorize(turned, block("mm"), PRODUCT), says)
+
+
+ALIGNED = parse_intrin(
+    "intrin copy_rows(src: f32[2, 4] @ global(align = 16), out dst: f32[2, 4]) {\n"
+    "    desc { block c[x: 2, y: 4] { dst[x, y] = src[x, y] } }\n"
+    "    impl { block c[x: 2, y: 4] { dst[x, y] = src[x, y] } }\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "first", "align", "why"),
+    [
+        (24, 4, 16, None),
+        (24, 4, 64, None),
+        (24, 4, 8, "is aligned to 16 bytes, `A` to 8"),
+        (24, 2, 16, "`A` begins at byte x_o * 192 + y_o * 16 + 8"),
+        (22, 4, 16, "`A` has a row at byte 88"),
+    ],
+)
+def test_an_operand_is_aligned_from_its_first_row_to_its_last(columns, first, align, why):
+    program = parse_program(
+        f"program p(A: f32[8, {columns}] @ global(align = {align}), out B: f32[8, 16]) {{\n"
+        f"    for i in 4, j in 4 {{ for r in 2, c in 4 {{ block b[x: 8 = i * 2 + r, y: 16 = j * 4 + c] "
+        f"{{ B[x, y] = A[x, y + {first}] }} }} }}\n}}\n"
+    )
+    if why is None:
+        assert "dst[x, y] = src[x, y]" in print_program(tensorize(program, loop("r"), ALIGNED).program)
+    else:
+        refuses("MS380", lambda: tensorize(program, loop("r"), ALIGNED), why)
+
+
+def test_rows_are_asked_about_where_the_first_is_aligned():
+    program = parse_program(
+        "program p(A: f32[2, 6] @ global(align = 16), out B: f32[2, 4]) {\n"
+        "    for r in 2, c in 4 { block b[x: 2 = r, y: 4 = c] { B[x, y] = A[x, y] } }\n}\n"
+    )
+    refuses("MS380", lambda: tensorize(program, loop("r"), ALIGNED), "`A` has a row at byte 24")
