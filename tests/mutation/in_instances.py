@@ -195,4 +195,10 @@ IN_INSTANCES = (
         finds_nothing,
         caught_by="tests/unit/transform/test_atomic.py",
     ),
+    Planted(
+        "arithmetic taken for exact: sums of data that wrap round",
+        "mslang.ir.arith.convert:may_overflow",
+        says_no,
+        caught_by="tests/unit/arith/test_data.py",
+    ),
 )

@@ -356,7 +356,10 @@ def relative_sums(rng: random.Random) -> Program:
     n, k, m = rng.choice([2, 3, 4]), rng.choice([5, 6, 8, 9]), rng.choice([2, 3])
     dtype = rng.choice(["f32", "f32", "f64"])
     x = rng.choice(["A[i, k]", "A[i, k]", "A[i, k] + b[k]", "min(A[i, k], b[k])"])
-    power = rng.choice([f"exp2({x} - M[i])", f"exp2({x} - M[i])", f"exp2(({x} - M[i]) * {dtype}(2.0))"])
+    once = f"exp2({x} - M[i])"
+    # The exponents of a sum go down to -12: of squares, sums would need 30 bits.
+    squared = once if dtype == "f32" and "+" in x else f"exp2(({x} - M[i]) * {dtype}(2.0))"
+    power = rng.choice([once, once, squared])
     powers = rng.random() < 0.5
     weights = f"alloc P: {dtype}[{n}, {k}]" if powers else ""
     made = f"block powers[i: {n}, k: {k}] {{ P[i, k] = {power} }}" if powers else ""

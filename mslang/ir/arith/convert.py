@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from mslang.ir.arith.data import may_overflow
 from mslang.ir.arith.divide import choice, merge, quotient, remainder
 from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.arith.interval import EMPTY, Scope
@@ -57,6 +58,8 @@ def read(e: Expr, scope: Scope) -> Poly:
             return read_symbol(e)
         case Unary(op="-", operand=x) if dtype_of(x) == INDEX:
             return -read(x, scope)
+        case Binary(op="//" | "%" | "min" | "max" as op, left=a, right=b) if may_overflow(e) and dtype_of(a) == INDEX:
+            return opaque(Binary(op, write(read(a, scope)), write(read(b, scope))))
         case Binary(op=op, left=a, right=b) if op in RING and dtype_of(a) == INDEX:
             return _combine(op, read(a, scope), read(b, scope), scope)
     from mslang.ir.arith.simplify import simplify_in  # operands of other nodes are simplified in their turn

@@ -8,6 +8,7 @@ from math import gcd
 from types import MappingProxyType
 
 from mslang.ir.arith.convert import RING, rank, read, write
+from mslang.ir.arith.data import may_overflow
 from mslang.ir.arith.divide import expanded, merge
 from mslang.ir.arith.interval import Scope, sign_verdict
 from mslang.ir.arith.scope import Ranges, names_in, scope_for
@@ -68,6 +69,8 @@ def simplify_in(e: Expr, scope: Scope) -> Expr:
         case Binary(op=op) if op in LOGICAL:
             return _simplify_logical(e, scope)
         case Binary(op=op, left=a, right=b) if op in COMPARISONS and dtype_of(a) == INDEX:
+            if may_overflow(a) or may_overflow(b):
+                return _compare_data(op, simplify_in(a, scope), simplify_in(b, scope), scope)
             return compare(op, merge(read(a, scope) - read(b, scope)), scope)
         case Unary(op="not", operand=x):
             return negate(simplify_in(x, scope))
@@ -128,6 +131,14 @@ def compare(op: str, p: Poly, scope: Scope) -> Expr:
     if not minus:
         return Binary(">=", write(plus), write(-rest))
     return Binary("<", write(minus), write(plus + rest + 1))
+
+
+def _compare_data(op: str, a: Expr, b: Expr, scope: Scope) -> Expr:
+    """A comparison whose sides, simplified, are left as they are where they may overflow."""
+    if a == b:
+        return Const(op in ("==", "<=", ">="), "bool")
+    compared = Binary(op, a, b)
+    return compared if may_overflow(a) or may_overflow(b) else simplify_in(compared, scope)
 
 
 def _as_not_negative(op: str, p: Poly) -> Poly:
@@ -202,6 +213,9 @@ def decide_in(e: Expr, scope: Scope) -> Verdict:
         case Binary(op="or", left=a, right=b):
             return both(decide_in(a, scope).negated, decide_in(b, scope).negated).negated
         case Binary(op=op, left=a, right=b) if op in COMPARISONS and dtype_of(a) == INDEX:
+            if may_overflow(a) or may_overflow(b):
+                whole = simplify_in(e, scope)
+                return verdict(bool(whole.value)) if isinstance(whole, Const) else Verdict.UNKNOWN
             p = merge(read(a, scope) - read(b, scope))
             if op == "==":
                 return zero_verdict(p, scope)
