@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from mslang.diagnostics import TargetError, problem
 from mslang.ir.buckets import Bucket
 from mslang.ir.program import Program
 from mslang.runtime.signature import Signature
@@ -150,6 +151,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         version: name and version of what compiles; times of different compilers are not compared.
         passes: gives the passes that lower a program, in order; None: `compile` takes the program itself.
         plain: whether programs without a schedule are compiled as they are, which others can be compared with.
+        checks: whether a build with `checked` compares every access with its buffer; without, such a build is refused.
         default: schedules a program without a schedule; one that has a schedule it returns as it is. None: programs
             are compiled as they are.
         finish: schedules the nests that a running schedule has left alone; None: it cannot, and records of a program's
@@ -179,6 +181,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     version: Callable[[], str]
     passes: Callable[[], Sequence[Pass]] | None = standard_passes
     plain: bool = True
+    checks: bool = False
     default: Callable[[Program, Target], Program] | None = None
     finish: Callable[[Session, Target], None] | None = finish_nests
     prepare: Callable[[Program], Program] | None = None
@@ -203,11 +206,21 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         """What `compile` takes: the kernels of a program, or the program.
 
         Raises:
-            MsError: the program cannot be lowered; TargetError: the target is the reason, MS460 to MS466: its limits.
+            MsError: the program cannot be lowered; TargetError: the target is the reason, MS460 to MS466: its limits,
+                or MS449, accesses are to be checked, and the back end has no code for that.
         """
         from mslang.lower.passes import lower
         from mslang.lower.summary import require_within_limits
 
+        if options.checked and not self.checks:
+            raise TargetError(
+                problem(
+                    "MS449",
+                    f"the back end {self.name} does not check accesses",
+                    why="its code has no place to report an access out of bounds",
+                    help='`ms.build(program, checked=True, backend="reference")` interprets the program and checks all',
+                )
+            )
         program = self.scheduled(program, target)
         if self.passes is None:
             return program

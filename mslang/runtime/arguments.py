@@ -15,6 +15,7 @@ from mslang.ir import arith
 from mslang.ir.dtype import is_float, size_of
 from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Within
+from mslang.ir.rounding import bf16_bits
 from mslang.ir.strides import shared_places
 from mslang.runtime.arrays import ALIGNMENT, address_of, empty, numpy_name
 from mslang.runtime.dlpack import array_of, given_back, namespace_of
@@ -119,10 +120,10 @@ def number_of_threads(signature: Signature, named: Mapping[str, object]) -> tupl
     threads = others.pop("threads")
     if threads is None:
         return None, others
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+    if isinstance(threads, bool) or not hasattr(threads, "__index__") or operator.index(threads) < 1:
         why = "it is a whole number from 1 on: how many run a call"
         _refuse("MS410", f"`threads` is {brief(repr(threads))}", why=why)
-    return threads, others
+    return operator.index(threads), others
 
 
 def sizes_of_call(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> dict[str, int]:
@@ -211,13 +212,7 @@ def padding(pad: Expr | None, dtype: str) -> float:
     """What padding holds, as an element of a NumPy array."""
     if not isinstance(pad, Const):
         return 0
-    if dtype != "bf16":
-        return pad.value
-    import numpy as np
-
-    # Rounded to nearest, ties to even, as conversions of the language do.
-    bits = int(np.float32(pad.value).view(np.uint32))
-    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF if pad.value == pad.value else 0x7FC0
+    return bf16_bits(float(pad.value)) if dtype == "bf16" else pad.value
 
 
 def evaluate(e: Expr, sizes: Mapping[str, int]) -> int:

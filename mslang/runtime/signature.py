@@ -8,17 +8,10 @@ from msgspec.structs import replace
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Expr, Symbol
 from mslang.ir.program import Packing, Param, Program, Within
+from mslang.runtime.c_library import C_LIBRARY
 
 FIRST_ARGUMENT = 4
 """Words before the parameters in the array that an entry takes: workspace, launcher, its state, status."""
-
-
-_RESERVED = frozenset(
-    {"main", "syscall", "memcpy", "memmove", "memset"}
-    | {"cos", "erf", "fmod", "pow", "sin", "tan"}
-    | {f"{name}{suffix}" for name in ("ceil", "floor", "fma", "roundeven", "trunc") for suffix in ("", "f")}
-)
-"""Names that generated code may call, or that a process has but once."""
 
 
 def symbol(name: str) -> str:
@@ -26,7 +19,7 @@ def symbol(name: str) -> str:
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
     if not plain or plain[0].isdigit():
         plain = "_" + plain
-    return plain + "_" if plain in _RESERVED else plain
+    return plain + "_" if plain in C_LIBRARY else plain
 
 
 class Parameter(msgspec.Struct, frozen=True):

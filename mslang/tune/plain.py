@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mslang.backend.backend import Options
-from mslang.backend.registry import serving
+from mslang.backend.registry import back_end, serving
 from mslang.ir.access_bounds import provably_inside
 from mslang.ir.program import Program
 from mslang.runtime.arguments import NO_SIZES
@@ -25,7 +25,9 @@ def checked_build(program: Program, target: Target) -> Loaded | None:
     """A build of a program that checks every access; None if none can be out of bounds, whatever the data are."""
     if provably_inside(program):
         return None
-    return serving(target).loaded(program, target, Options(checked=True))
+    served = serving(target)
+    checking = served if served.checks else back_end("reference")
+    return checking.loaded(program, target, Options(checked=True))
 
 
 def require_in_bounds(

@@ -274,9 +274,10 @@ def _halved(used: Used, v: Value, dtype: str) -> Value:
     short = "half" if dtype == "f16" else "bfloat16"
     wide = v.dtype == "f64" or (not is_float(v.dtype) and bits(v.dtype) >= 32 and dtype == "bf16")
     if wide:
-        # Rounded once: f64 holds a number of 32 bits, which f32 does not.
+        # Rounded once: f64 holds a number of 32 bits, which f32 does not; one of 64 bits is rounded to odd.
         name = "__double2half" if dtype == "f16" else "__double2bfloat16"
-        return Value(f"{name}({cast(used, v, 'f64').text})", dtype)
+        large = not is_float(v.dtype) and bits(v.dtype) == 64
+        return Value(f"{name}({used.call('ms_to_odd', v.text) if large else cast(used, v, 'f64').text})", dtype)
     return Value(f"__float2{short}_rn({cast(used, v, 'f32').text})", dtype)
 
 

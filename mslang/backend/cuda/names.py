@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mslang.backend.cuda.prelude import PREFIX
+from mslang.runtime.c_library import C_LIBRARY
 
 _WORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const consteval constexpr
@@ -12,11 +13,17 @@ _WORDS = """
     float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private
     protected public register reinterpret_cast requires return short signed sizeof static static_assert static_cast
     struct switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void
-    volatile wchar_t while xor xor_eq half nvcuda blockIdx threadIdx blockDim gridDim warpSize
-    min max abs exp log pow sqrt sin cos tan erf floor ceil main printf assert
+    volatile wchar_t while xor xor_eq
 """
 
-_RESERVED = frozenset(_WORDS.split())
+_CUDA = """
+    half nvcuda blockIdx threadIdx blockDim gridDim warpSize min max umin umax llmin llmax ullmin ullmax mul24 umul24
+    saturate clock64 cospi sinpi sincospi cyl_bessel_i0 cyl_bessel_i1 erfcinv erfcx erfinv fdivide norm norm3d norm4d
+    normcdf normcdfinv rcbrt rhypot rnorm rnorm3d rnorm4d rsqrt signbit isfinite isinf isnan
+"""
+
+_FUNCTIONS = _CUDA.split()
+_RESERVED = frozenset((*_WORDS.split(), *_FUNCTIONS, *(f"{name}f" for name in _FUNCTIONS))) | C_LIBRARY
 
 _OTHER = re.compile(r"\W", re.ASCII)
 

@@ -61,6 +61,14 @@ template <typename T> static __device__ __forceinline__ T ms_ushr(T a, T n, int 
     return n < (T)bits ? (T)(a >> n) : (T)0;
 }
 """,
+        "ms_to_odd": """
+// A 64-bit integer as a double that rounds to a narrower type as the integer does.
+template <typename T> static __device__ __forceinline__ double ms_to_odd(T a) {
+    double whole = (double)a;
+    if (fabs(whole) < 9007199254740992.0) return whole;
+    return (double)((a >> 16) | (T)((a & 0xFFFF) != 0)) * 65536.0;
+}
+""",
         "ms_maximum": """
 // maximum of IEEE 754-2019: NaN propagates, -0 is less than +0.
 static __device__ __forceinline__ float ms_maximum(float a, float b) {

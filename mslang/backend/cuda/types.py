@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from mslang.ir.dtype import INDEX, is_float
+from mslang.ir.rounding import bf16, f16
 
 INT = "i32"
 """The type of indices whose values provably fit in 32 bits."""
@@ -124,16 +125,8 @@ def _float(x: float, dtype: str) -> Value:
         case "f32":
             return _single(x)
         case "f16":
-            return Value(f"__float2half_rn({_single(_rounded_half(x)).text})", dtype)
-    from mslang.backend.reference.numeric import bf16
-
+            return Value(f"__float2half_rn({_single(f16(x)).text})", dtype)
     return Value(f"__float2bfloat16_rn({_single(bf16(x)).text})", dtype)
-
-
-def _rounded_half(x: float) -> float:
-    from mslang.backend.reference.numeric import f16
-
-    return f16(x)
 
 
 def _double(x: float) -> Value:

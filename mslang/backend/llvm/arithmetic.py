@@ -241,7 +241,8 @@ def cast(fn: FunctionWriter, v: Value, dtype: str) -> Value:
     if source == "f64" and dtype in ("f16", "bf16"):
         return cast(fn, _to_odd_single(fn, v), dtype)
     if dtype == "bf16":
-        return _to_bfloat(fn, cast(fn, v, "f32"))
+        exact = is_float(source) or bits(source) <= 16
+        return _to_bfloat(fn, cast(fn, v, "f32") if exact else _to_odd_single(fn, _to_odd_double(fn, v)))
     if dtype == "bool":
         return compare(fn, "!=", v, constant(0, source, v.lanes))
     return Value(fn.pure(f"{_conversion(source, dtype)} {v.typed} to {type_of(dtype, v.lanes)}"), dtype, v.lanes)
@@ -279,6 +280,22 @@ def _to_odd_single(fn: FunctionWriter, v: Value) -> Value:
     one = constant(1, "u32", v.lanes)
     below = choose(fn, compare(fn, ">", sizes[0], sizes[1]), binary(fn, "-", word, one), word)
     return choose(fn, exact, near, bitcast(fn, binary(fn, "|", below, one), "f32"))
+
+
+def _to_odd_double(fn: FunctionWriter, v: Value) -> Value:
+    """An integer as f64; one of 64 bits, which f64 may not hold, rounded to odd."""
+    if bits(v.dtype) <= 32:
+        return cast(fn, v, "f64")
+
+    def known(n: int) -> Value:
+        return constant(n, v.dtype, v.lanes)
+
+    whole = cast(fn, v, "f64")
+    dropped = compare(fn, "!=", binary(fn, "&", v, known(0xFFFF)), known(0))
+    kept = binary(fn, "|", _shift(fn, ">>", v, known(16)), choose(fn, dropped, known(1), known(0)))
+    odd = binary(fn, "*", cast(fn, kept, "f64"), constant(65536.0, "f64", v.lanes))
+    size = fn.intrinsic("fabs", "f64", v.lanes, (whole,))
+    return choose(fn, compare(fn, "<", size, constant(2.0**53, "f64", v.lanes)), whole, odd)
 
 
 def _from_bfloat(fn: FunctionWriter, v: Value) -> Value:

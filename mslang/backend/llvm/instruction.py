@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _DEFINED = re.compile(r"^\s*%([\w.]+)\s*=")
 _LABEL = re.compile(r"^\s*([A-Za-z_][\w.]*):\s*$")
 _NAME = re.compile(r"%([\w.]+)|\{([A-Za-z_]\w*)(?:\.stride(\d*)|())\}")
-
+_ENTRY = "{entry}"
+"""The label of the block that the text begins in."""
 
 Operand = Callable[[str, int | None], str]
 """What stands for an operand: its pointer, or the stride of one of its dimensions."""
@@ -69,16 +70,21 @@ def put(fn: FunctionWriter, name: str, text: str, operand: Operand) -> None:
     lines = [line for x in text.split("\n") if (line := x.partition(";")[0].rstrip())]
     names = {m[1]: fn.fresh("x") for line in lines for m in (_DEFINED.match(line), _LABEL.match(line)) if m is not None}
     entry = fn.block
+    # In front of all of the text: a label need not be reached by way of another whose lines name the same operand.
+    operands = {
+        m[0]: operand(m[2], None if m[4] is not None else int(m[3] or 0))
+        for line in lines
+        for m in _NAME.finditer(line)
+        if m[2] is not None and m[0] != _ENTRY
+    }
 
     def resolved(m: re.Match[str]) -> str:
-        value, param, stride, plain = m.groups()
-        if value is not None:
-            if value not in names:
-                raise unknown(name, f"the value `%{value}`")
-            return f"%{names[value]}"
-        if param == "entry" and plain is not None:
-            return f"%{entry}"
-        return operand(param, None if plain is not None else int(stride or 0))
+        value = m[1]
+        if value is None:
+            return f"%{entry}" if m[0] == _ENTRY else operands[m[0]]
+        if value not in names:
+            raise unknown(name, f"the value `%{value}`")
+        return f"%{names[value]}"
 
     for line in lines:
         label = _LABEL.match(line)

@@ -9,9 +9,6 @@ from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.number import Number
 from mslang.backend.llvm.types import Value, mangled
 
-C_FUNCTIONS = frozenset({"cos", "erf", "fmod", "pow", "sin", "tan"})
-"""What generated code may call."""
-
 
 def call(fn: FunctionWriter, name: str, args: Sequence[Value]) -> Value:
     """`name(args)` of the C library, for f64 of equal lanes."""

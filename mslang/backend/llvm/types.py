@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mslang.ir.dtype import is_float
+from mslang.ir.rounding import bf16_bits
 
 _NAMES = {
     "bool": "i1",
@@ -66,7 +67,7 @@ def literal(value: float | bool, dtype: str) -> str:
     if dtype == "f64":
         return "0x" + struct.pack(">d", float(value)).hex().upper()
     if dtype == "bf16":
-        return str(_wrapped(_bfloat_bits(float(value)), "i16"))
+        return str(_wrapped(bf16_bits(float(value)), "i16"))
     if dtype == "f16":
         return "0xH" + _half(float(value)).hex().upper()
     return "0x" + struct.pack(">d", _single(float(value))).hex().upper()
@@ -103,10 +104,3 @@ def _half(value: float) -> bytes:
         return struct.pack(">e", value)
     except OverflowError:
         return struct.pack(">e", math.copysign(math.inf, value))
-
-
-def _bfloat_bits(value: float) -> int:
-    bits: int = struct.unpack("I", struct.pack("f", _single(value)))[0]
-    if math.isnan(value):
-        return (bits >> 16) | 0x40
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF

@@ -53,5 +53,5 @@ def version() -> str:
     return f"reference {__version__}"
 
 
-REFERENCE = BackEnd("reference", (), interpreted, callable_program, version, passes=None)
+REFERENCE = BackEnd("reference", (), interpreted, callable_program, version, passes=None, checks=True)
 """The interpreter."""

@@ -343,7 +343,9 @@ def _cast(text: str, source: str, dtype: str) -> str:
         return f"({text} != 0)"
     if is_float(dtype):
         widens = is_float(source) and bits(source) < bits(dtype)
-        return text if widens else rounded(f"float({text})", dtype)
+        # A double holds all integers but those of 64 bits.
+        double = "to_odd" if not is_float(source) and bits(source) > 32 and dtype != "f64" else "float"
+        return text if widens else rounded(f"{double}({text})", dtype)
     if is_float(source):
         lo, hi = limits(dtype)
         return f"to_int({text}, {lo}, {hi})"

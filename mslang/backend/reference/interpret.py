@@ -14,10 +14,11 @@ import msgspec
 from mslang.backend.reference.expressions import no_value, unsupported
 from mslang.backend.reference.faults import Checker, Fault, unflattened
 from mslang.backend.reference.generate import Source, generate, known
-from mslang.backend.reference.numeric import NAMESPACE, Undefined, bf16, poison
+from mslang.backend.reference.numeric import NAMESPACE, Undefined, poison
 from mslang.diagnostics import MsError, Note, problem
 from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Buffer, Packing, Param, Program, Within
+from mslang.ir.rounding import bf16
 from mslang.ir.visit import map_program_exprs
 from mslang.runtime.packing import places
 from mslang.runtime.ranges import Bounds, violation

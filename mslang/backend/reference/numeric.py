@@ -10,12 +10,12 @@ the type's width, and a conversion to an integer type that cannot hold the value
 from __future__ import annotations
 
 import math
-import struct
 from ctypes import c_float
 from types import MappingProxyType
 
 from mslang.ir.dtype import bits, is_float, is_unsigned
 from mslang.ir.functions import FUNCTIONS, maximum, minimum
+from mslang.ir.rounding import bf16, f16, to_odd
 
 
 class Undefined(ArithmeticError):
@@ -25,29 +25,6 @@ class Undefined(ArithmeticError):
 def f32(x: float) -> float:
     """`x` rounded to single precision."""
     return c_float(x).value
-
-
-def f16(x: float) -> float:
-    """`x` rounded to half precision; what is too large becomes infinite."""
-    try:
-        value: float = struct.unpack("e", struct.pack("e", x))[0]
-    except OverflowError:
-        return math.copysign(math.inf, x)
-    return value
-
-
-def bf16(x: float) -> float:
-    """`x` rounded to bfloat16 (to nearest even)."""
-    if math.isnan(x):
-        return x
-    # Rounded to odd first, so that going over single precision does not round twice.
-    near = c_float(x).value
-    (word,) = struct.unpack("I", struct.pack("f", near))
-    if near != x and not math.isinf(near):
-        word = (word if abs(near) < abs(x) else word - 1) | 1
-    word = (word + 0x7FFF + ((word >> 16) & 1)) & 0xFFFF0000
-    value: float = struct.unpack("f", struct.pack("I", word))[0]
-    return value
 
 
 def limits(dtype: str) -> tuple[int, int]:
@@ -132,6 +109,7 @@ NAMESPACE: MappingProxyType[str, object] = MappingProxyType(
         "c_float": c_float,
         "f16": f16,
         "bf16": bf16,
+        "to_odd": to_odd,
         "inf": math.inf,
         "nan": math.nan,
         "divide": divide,

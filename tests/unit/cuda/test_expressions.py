@@ -80,6 +80,7 @@ def test_halves_are_computed_in_single_precision() -> None:
     assert binary("+", "bf16") == "__float2bfloat16_rn(__bfloat162float(a[tx]) + __bfloat162float(b[tx]))"
     assert text_of(Cast("bf16", inputs("i32")[0]), "i32") == "__double2bfloat16((double)a[tx])"
     assert text_of(Cast("f16", inputs("f64")[0]), "f64") == "__double2half(a[tx])"
+    assert text_of(Cast("bf16", inputs("i64")[0]), "i64") == "__double2bfloat16(ms_to_odd(a[tx]))"
 
 
 def test_bools_in_memory_are_bytes() -> None:

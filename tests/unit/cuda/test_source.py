@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from mslang.backend.backend import Options
+from mslang.backend.cuda.backend import CUDA as BACK_END
 from mslang.backend.cuda.source import cuda_source
-from mslang.diagnostics import MsError
+from mslang.diagnostics import MsError, TargetError
 from mslang.ir.expr import Binary, Const, DynamicRange, Load, Ramp, Symbol, Var
 from mslang.ir.intrin import Formal
 from mslang.kernel.nodes import Allocate, Atomic, For, Function, Invoke, Module, Store
+from mslang.sema.program import parse_program
 from mslang.target.description import CUDA
 from tests.unit.cuda.kernels import BX, KERNELS, TX, buffer, launch, module, n, plus, times
 
@@ -116,6 +119,20 @@ def test_names_that_c_reserves_are_changed() -> None:
     assert "main_1(" in text
     assert "for (int int_1 = 0; int_1 < 4; ++int_1) {" in text
     assert "float_1[" in text
+
+
+@pytest.mark.parametrize("name", ["tanh", "norm", "fma", "free", "expf", "rsqrtf", "printf"])
+def test_names_of_functions_of_cuda_are_changed(name: str) -> None:
+    x = buffer(name, "f32", 64)
+    text = cuda_source(module(name, (Store(name, (TX,), Const(0.0, "f32")),), (x,), launch((1,), (16,))), CUDA).text
+    assert f" {name}_1(" in text and f" {name}_1[" in text
+
+
+def test_accesses_are_not_checked_on_gpus() -> None:
+    program = parse_program("program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] } }")
+    with pytest.raises(TargetError, match="the back end cuda does not check accesses") as found:
+        BACK_END.lowered(program, CUDA, Options(checked=True))
+    assert found.value.diagnostic.code == "MS449"
 
 
 def test_loops_over_registers_are_unrolled() -> None:

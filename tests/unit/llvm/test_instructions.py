@@ -51,13 +51,13 @@ ROWS = parse_program(
 )
 
 
-def tiled():
+def tiled(intrin=SUMS):
     p = split(ROWS, loop("i"), sizes(None, 4)).program
     p = split(p, loop("k"), sizes(None, 4)).program
     from mslang.transform.primitives.loops import reorder
 
     p = reorder(p, [LoopRef(n) for n in ("i_0", "k_0", "i_1", "k_1")]).program
-    return tensorize(p, loop("i_1"), SUMS).program
+    return tensorize(p, loop("i_1"), intrin).program
 
 
 def result(program, checked=False):
@@ -72,6 +72,43 @@ def result(program, checked=False):
 def test_a_text_with_a_loop_put_in_place_several_times(checked):
     found, wanted = result(tiled(), checked)
     assert np.array_equal(found, wanted)
+
+
+OPERANDS_IN_A_PHI = """
+    br label %next
+next:
+    %i = phi i64 [ 0, {entry} ], [ %j, %next ]
+    %row = phi ptr [ {a}, {entry} ], [ %below, %next ]
+    %v = load <4 x float>, ptr %row, align 4
+    %sum = call float @llvm.vector.reduce.fadd.v4f32(float 0.0, <4 x float> %v)
+    %at = getelementptr float, ptr {s}, i64 %i
+    %old = load float, ptr %at, align 4
+    %new = fadd float %old, %sum
+    store float %new, ptr %at, align 4
+    %below = getelementptr float, ptr %row, i64 {a.stride}
+    %j = add i64 %i, 1
+    %more = icmp slt i64 %j, 4
+    br i1 %more, label %next, label %done
+done:
+    declare float @llvm.vector.reduce.fadd.v4f32(float, <4 x float>)
+"""
+
+OPERANDS_BEHIND_LABELS = """
+    %c = icmp eq i64 {a.stride}, 12
+    br i1 %c, label %yes, label %no
+yes:
+    %p = load float, ptr {a}, align 4
+    br label %no
+no:
+    %q = load float, ptr {a}, align 4
+    %r = fadd float %q, 0.0
+"""
+
+
+def test_operands_are_known_behind_every_label():
+    found, wanted = result(tiled(replace(SUMS, texts=(("llvm", OPERANDS_IN_A_PHI),))))
+    assert np.array_equal(found, wanted)
+    compile(lower(with_text(OPERANDS_BEHIND_LABELS), host()), host())
 
 
 def test_the_text_is_in_the_module_and_its_meaning_where_all_is_checked():
