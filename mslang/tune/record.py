@@ -45,6 +45,9 @@ TRIED = frozenset(
 )
 """Outcomes that used up a trial; the others cost no measurement."""
 
+INCUMBENT = -1
+"""The `trial` of what a search did not propose, but measured with its best: a default schedule, or one in a file."""
+
 
 class Verification(msgspec.Struct, frozen=True):
     """How a result was checked: on which inputs, and the largest error found there."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from mslang.tune.database import Database
-from mslang.tune.record import TRIED, Outcome, Record
+from mslang.tune.record import INCUMBENT, TRIED, Outcome, Record
 
 KEPT = frozenset({Outcome.MEASURED, Outcome.CUT_OFF, Outcome.ELSEWHERE})
 """Outcomes of candidates that did not fail."""
@@ -20,7 +20,8 @@ class Pruning(msgspec.Struct, frozen=True):
 
     Args:
         days: made longer ago than so many days.
-        keep: not among so many fastest candidates of their program, target and machine.
+        keep: not among so many fastest candidates of their program, target and machine, nor an incumbent that these
+            were timed together with: without its time `apply` does not know that they are faster.
         machine: of the machine of this key.
         failed: that did not end with a time or a bound of it.
     """
@@ -41,12 +42,12 @@ def prunable(records: Iterable[Record], wanted: Pruning, now: datetime | None = 
     """
     found = list(records)
     before = None if wanted.days is None else (now or datetime.now(UTC)) - timedelta(days=wanted.days)
-    fastest = frozenset[tuple[str, ...]]() if wanted.keep is None else _fastest(found, wanted.keep)
+    kept = frozenset[tuple[str, ...]]() if wanted.keep is None else _kept(found, wanted.keep)
 
     def goes(r: Record) -> bool:
         return not (
             (before is not None and not _made_before(r, before))
-            or (wanted.keep is not None and _candidate(r) in fastest)
+            or (wanted.keep is not None and _candidate(r) in kept)
             or (wanted.machine is not None and r.machine != wanted.machine)
             or (wanted.failed and r.result.outcome in KEPT)
         )
@@ -64,6 +65,14 @@ def _made_before(r: Record, time: datetime) -> bool:
 
 def _candidate(r: Record) -> tuple[str, ...]:
     return r.workload, r.target, r.machine, r.candidate
+
+
+def _kept(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
+    """The `n` fastest candidates of each program, target and machine, and the incumbents there."""
+    fastest = _fastest(records, n)
+    groups = {key[:3] for key in fastest}
+    incumbents = {_candidate(r) for r in records if r.trial == INCUMBENT}
+    return fastest | {key for key in incumbents if key[:3] in groups}
 
 
 def _fastest(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:

@@ -160,6 +160,18 @@ def test_what_is_pruned(tmp_path: Path, wanted: Pruning, gone: list[int]) -> Non
         assert db.add(record(9, 1.0)).id == 6
 
 
+def test_what_the_kept_records_were_timed_together_with_is_spared(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.db", [3.0, 1.0])
+    with Database(path) as db:
+        # The incumbent is measured alone and then in turn with the best; that of another program has no such best.
+        db.add(record(-1, 4.0))
+        db.add(record(-1, 4.1))
+        db.add(record(-1, 4.0, workload="v", result=Result(Outcome.CRASH)))
+        found = [r for r in db.records() if isinstance(r, Record)]
+    assert prunable(found, Pruning(keep=1)) == [1, 5]
+    assert prunable(found, Pruning(keep=0)) == [1, 2, 3, 4, 5]
+
+
 def test_times_are_compared_by_workload_target_and_machine(tmp_path: Path) -> None:
     filled(tmp_path / "a.db", [3.0, 1.0])
     filled(tmp_path / "b.db", [2.0, None])
