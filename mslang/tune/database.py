@@ -20,7 +20,7 @@ from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ir.program import Program
 from mslang.target.machine import Machine
 from mslang.tune.connection import MEMORY, connect, faults, transaction
-from mslang.tune.integrity import find_damage, undamaged_rows
+from mslang.tune.integrity import find_damage, missing_records, undamaged_rows
 from mslang.tune.record import Outcome, Record, Run, RunLesson, Workload
 from mslang.tune.rows import NEXT, columns_of, hash_of, identity, insertion, record_from, where
 from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum
@@ -130,11 +130,22 @@ class Database:
 
     def remove(self, ids: Sequence[int]) -> None:
         """Delete records; their numbers are not given again."""
-        with self._faults(), self._transaction():
+        with self.together():
             for id in ids:
                 self._connection.execute("DELETE FROM record WHERE id = ?", [id])
-                self._connection.execute(insertion("pruned", "OR IGNORE"), [id, checksum("pruned", [id])])
             self._connection.execute("DELETE FROM lesson WHERE run NOT IN (SELECT run FROM record)")
+            self.leave_out(ids)
+
+    def missing(self) -> list[int]:
+        """The numbers of records that were lost."""
+        with self._faults():
+            return missing_records(self._connection)
+
+    def leave_out(self, ids: Sequence[int]) -> None:
+        """Give no record these numbers; they are not missing."""
+        with self._faults(), self._transaction():
+            for id in ids:
+                self._connection.execute(insertion("pruned", "OR IGNORE"), [id, checksum("pruned", [id])])
 
     def _insert(self, table: str, values: list[Any], conflict: str = "", wanted: int | None = None) -> int | None:
         row = [*values, checksum(table, values)]

@@ -1,6 +1,7 @@
 """Records out of a store and into another: exact round trips, no duplicates, what is pruned, compared and counted."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -132,6 +133,25 @@ def test_an_interrupted_import_adds_nothing(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             bring(db, cut_short())
         assert list(db.records()) == [] and db.texts() == []
+
+
+def test_records_that_were_not_exported_are_not_missing_and_lost_ones_are(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.db", [None, 3.0, None, 1.0, None])
+    with Database(path, read_only=True) as a, Database(tmp_path / "b.db") as b:
+        bring(b, [*rows_of(a, outcome=Outcome.MEASURED)][::-1])
+        assert [r.id for r in b.records() if isinstance(r, Record)] == [2, 4] and b.check() is None
+    with Database(path) as a, Database(tmp_path / "c.db") as c:
+        a.remove([1, 2])
+        merge(c, [a])
+        assert c.check() is None
+    with sqlite3.connect(tmp_path / "c.db") as raw:
+        raw.execute("DELETE FROM record WHERE id = 4")
+    filled(tmp_path / "d.db", [*[None] * 8, 9.0])
+    with Database(tmp_path / "c.db") as c, Database(tmp_path / "d.db") as d:
+        bring(c, rows_of(d, outcome=Outcome.MEASURED))
+        assert [r.id for r in c.records() if isinstance(r, Record)] == [3, 5, 9]
+        damage = c.check()
+    assert damage is not None and damage.why == "missing: 4"
 
 
 @pytest.mark.parametrize(
