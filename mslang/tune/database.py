@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -242,8 +243,9 @@ class Database:
         condition, values = where(
             workload=hash_of(program), target=target, run=run, machine=_this_machine() if machine is None else machine
         )
-        found = self._select((f"cost IS NOT NULL AND {LAST} AND {condition}", values), "cost, id", n)
-        return [r for r in found if isinstance(r, Record)]
+        found = self._select((f"cost IS NOT NULL AND {LAST} AND {condition}", values), "cost, id")
+        # Not LIMIT in SQL: a damaged record takes no other's place.
+        return list(islice((r for r in found if isinstance(r, Record)), n))
 
     def best(self, program: Program | str, target: str | None = None, machine: str | None = None) -> Record | None:
         """The fastest record of a program (or of a workload hash) on one machine (None: this one), or None.
@@ -350,13 +352,13 @@ class Database:
         with self._faults():
             return [RunLesson(*row) for row in undamaged_rows(self._connection, "lesson", "created DESC, run")]
 
-    def _select(self, where: tuple[str, list[object]], order: str, limit: int = -1) -> Iterator[Record | Diagnostic]:
+    def _select(self, where: tuple[str, list[object]], order: str) -> Iterator[Record | Diagnostic]:
         condition, values = where
         columns = TABLES["record"]
         with self._faults():
             rows = self._connection.execute(
-                f"SELECT id, checksum, {', '.join(columns)} FROM record WHERE {condition} ORDER BY {order} LIMIT ?",
-                [*values, limit],
+                f"SELECT id, checksum, {', '.join(columns)} FROM record WHERE {condition} ORDER BY {order}",
+                values,
             ).fetchall()
         for id, sum, *row in rows:
             try:

@@ -85,6 +85,17 @@ def test_an_unreadable_record_is_a_warning_and_the_rest_is_there(tmp_path: Path)
         assert isinstance(found[1], Diagnostic) and found[1].code == "MS605"
 
 
+def test_a_damaged_fastest_record_hides_no_other(tmp_path: Path) -> None:
+    with Database(tmp_path / "r.db") as db:
+        for trial in range(3):
+            db.add(make(trial, 1.0 + trial))
+        with sqlite3.connect(tmp_path / "r.db") as raw:
+            raw.execute("UPDATE record SET schedule = 'another' WHERE trial = 0")
+        best = db.best("w")
+        assert best is not None and best.trial == 1
+        assert [r.trial for r in db.top("w", 2)] == [1, 2]
+
+
 def test_flipped_bits_are_found(tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     with Database(path) as db:
