@@ -19,15 +19,13 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ir.program import Program
-from mslang.target.machine import Machine
+from mslang.target.machine import Machine, this_machine
 from mslang.tune.connection import MEMORY, connect, faults, transaction
 from mslang.tune.integrity import find_damage, missing_records, undamaged_rows
+from mslang.tune.ranking import ranked
 from mslang.tune.record import Outcome, Record, Run, RunLesson, Workload
-from mslang.tune.rows import NEXT, columns_of, hash_of, identity, insertion, record_from, where
+from mslang.tune.rows import BRIEF, NEXT, brief_from, columns_of, hash_of, identity, insertion, record_from, where
 from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum
-
-LAST = "id IN (SELECT max(id) FROM record GROUP BY workload, machine, target, run, candidate)"
-"""Finalists are measured again: what counts is how a candidate fared last."""
 
 
 class Database:
@@ -241,10 +239,17 @@ class Database:
                 never compared.
         """
         condition, values = where(
-            workload=hash_of(program), target=target, run=run, machine=_this_machine() if machine is None else machine
+            workload=hash_of(program),
+            target=target,
+            run=run,
+            machine=this_machine().key if machine is None else machine,
         )
-        found = self._select((f"cost IS NOT NULL AND {LAST} AND {condition}", values), "cost, id")
-        # Not LIMIT in SQL: a damaged record takes no other's place.
+        with self._faults():
+            rows = self._connection.execute(
+                f"SELECT {', '.join(BRIEF)} FROM record WHERE {condition} ORDER BY id", values
+            ).fetchall()
+        found = (r for brief in ranked(map(brief_from, rows)) for r in self._select(("id = ?", [brief.id]), "id"))
+        # A damaged record takes no other's place.
         return list(islice((r for r in found if isinstance(r, Record)), n))
 
     def best(self, program: Program | str, target: str | None = None, machine: str | None = None) -> Record | None:
@@ -278,7 +283,7 @@ class Database:
             target=target,
             compiler=compiler,
             version=version,
-            machine=_this_machine() if machine is None else machine,
+            machine=this_machine().key if machine is None else machine,
         )
         if before is not None:
             condition += " AND run != ? AND id < (SELECT coalesce(min(id), 9e18) FROM record WHERE run = ?)"
@@ -381,12 +386,6 @@ class Database:
         damaged = [d.message.split()[1] for d in self.records() if isinstance(d, Diagnostic)]
         with self._faults():
             return find_damage(self._connection, self.path, damaged)
-
-
-def _this_machine() -> str:
-    from mslang.target.machine import this_machine
-
-    return this_machine().key
 
 
 def _now() -> str:

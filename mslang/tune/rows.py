@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from mslang.ir.program import Program
+from mslang.tune.ranking import Brief
 from mslang.tune.record import Outcome, Record, Result, Sources
 from mslang.tune.schema import TABLES, checksum
 
@@ -19,6 +20,16 @@ NEXT = """(SELECT max(n) + 1 FROM (
 """A number that no record has or had."""
 
 _FIELDS = tuple(c for c in TABLES["record"] if c not in _SEPARATE)
+
+
+BRIEF = ("id", "workload", "target", "machine", "candidate", "cost")
+"""The columns of a `Brief`."""
+
+
+def brief_from(row: tuple[Any, ...]) -> Brief:
+    """The brief of a row of `BRIEF`; a cost that is damaged so far that it has no order is left out."""
+    id, workload, target, machine, candidate, cost = row
+    return Brief(id, workload, target, machine, candidate, cost if isinstance(cost, float) else None)
 
 
 def columns_of(record: Record) -> list[Any]:

@@ -21,8 +21,10 @@ from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.extensions import allowed, declared, load
 from mslang.ir.program import Program
 from mslang.suggestions import did_you_mean
+from mslang.target.machine import this_machine
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
+from mslang.tune.ranking import ranked
 from mslang.tune.record import Record, Workload
 
 DATABASES = "mslang.databases"
@@ -60,22 +62,13 @@ class Store(Protocol):
 
 def fastest(records: Iterable[Record], n: int, *, target: str | None, machine: str | None) -> list[Record]:
     """The `n` fastest of records in the order they were made; of a candidate measured several times the last counts."""
-    wanted = machine if machine is not None else _this_machine()
-    fit = (r for r in records if r.machine == wanted and target in (None, r.target))
-    last = {(r.workload, r.target, r.run, r.candidate): r for r in fit}
-    timed = [(r.cost, k, r) for k, r in enumerate(last.values()) if r.cost is not None]
-    return [r for _, _, r in sorted(timed, key=lambda t: t[:2])[:n]]
+    wanted = machine if machine is not None else this_machine().key
+    return ranked(r for r in records if r.machine == wanted and target in (None, r.target))[:n]
 
 
 def text_of(store: Store, record: Record) -> Workload | None:
     """The program in whose names a record's trace is; None if the store does not hold it."""
     return next((w for w in store.texts(record.workload) if w.source == record.source), None)
-
-
-def _this_machine() -> str:
-    from mslang.target.machine import this_machine
-
-    return this_machine().key
 
 
 class Union:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from mslang.tune.database import Database
+from mslang.tune.ranking import candidate_of, ranked
 from mslang.tune.record import INCUMBENT, TRIED, Outcome, Record
 
 KEPT = frozenset({Outcome.MEASURED, Outcome.CUT_OFF, Outcome.ELSEWHERE})
@@ -47,7 +48,7 @@ def prunable(records: Iterable[Record], wanted: Pruning, now: datetime | None = 
     def goes(r: Record) -> bool:
         return not (
             (before is not None and not _made_before(r, before))
-            or (wanted.keep is not None and _candidate(r) in kept)
+            or (wanted.keep is not None and candidate_of(r) in kept)
             or (wanted.machine is not None and r.machine != wanted.machine)
             or (wanted.failed and r.result.outcome in KEPT)
         )
@@ -63,26 +64,20 @@ def _made_before(r: Record, time: datetime) -> bool:
     return (made if made.tzinfo is not None else made.replace(tzinfo=UTC)) < time
 
 
-def _candidate(r: Record) -> tuple[str, ...]:
-    return r.workload, r.target, r.machine, r.candidate
-
-
 def _kept(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
     """The `n` fastest candidates of each program, target and machine, and the incumbents there."""
     fastest = _fastest(records, n)
     groups = {key[:3] for key in fastest}
-    incumbents = {_candidate(r) for r in records if r.trial == INCUMBENT}
+    incumbents = {candidate_of(r) for r in records if r.trial == INCUMBENT}
     return fastest | {key for key in incumbents if key[:3] in groups}
 
 
 def _fastest(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
-    """The `n` fastest candidates of each program, target and machine, by how they fared last."""
-    last = {_candidate(r): r for r in records}
-    groups: defaultdict[tuple[str, ...], list[tuple[float, tuple[str, ...]]]] = defaultdict(list)
-    for key, r in last.items():
-        if r.cost is not None:
-            groups[key[:3]].append((r.cost, key))
-    return frozenset(key for group in groups.values() for _, key in sorted(group)[:n])
+    """The `n` fastest candidates of each program, target and machine."""
+    groups: defaultdict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
+    for key in map(candidate_of, ranked(records)):
+        groups[key[:3]].append(key)
+    return frozenset(key for group in groups.values() for key in group[:n])
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -114,12 +109,9 @@ def differences(ours: Database, theirs: Database) -> list[Difference]:
 
 
 def _bests(store: Database) -> dict[tuple[str, str, str], Record]:
-    last = {_candidate(r): r for r in store.records() if isinstance(r, Record)}
     found: dict[tuple[str, str, str], Record] = {}
-    for (workload, target, machine, _), r in last.items():
-        best = found.get((workload, target, machine))
-        if r.cost is not None and (best is None or best.cost is None or r.cost < best.cost):
-            found[workload, target, machine] = r
+    for r in ranked(r for r in store.records() if isinstance(r, Record)):
+        found.setdefault((r.workload, r.target, r.machine), r)
     return found
 
 

@@ -208,7 +208,7 @@ def test_a_stale_record_is_passed_over_and_its_step_named(store: Database) -> No
         record(PRODUCT, by_hand(), 1e-3), trace=good.trace.replace("reorder(j0", "reorder(nowhere")
     )
     for number, each in enumerate((broken, changed, gone)):
-        keep(store, PRODUCT, msgspec.structs.replace(each, run=f"run {number}"))
+        keep(store, PRODUCT, msgspec.structs.replace(each, candidate=f"c{number}"))
     why = missed(store, PRODUCT)
     assert "record 2: record 2 is stale (its trace makes another program than the one that was measured" in why
     assert "record 3: the step `reorder(nowhere, i0, mm.k, i1, j1)` fails" in why

@@ -14,6 +14,7 @@ from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
 from mslang.tune.record import Outcome, Record, Result, Workload
 from mslang.tune.stores import OrderedUnion, Store, Union, fastest, open_store, text_of
+from mslang.tune.upkeep import Pruning, differences, prunable
 from tests.e2e.test_own_primitive import install
 from tests.unit.tune.test_transfer import filled, record
 
@@ -65,6 +66,16 @@ def test_the_fastest_of_records_is_what_the_database_finds(tmp_path: Path) -> No
         found = [r for r in db.records() if isinstance(r, Record)]
         for n in (1, 2, 10):
             assert fastest(found, n, target="cpu", machine=None) == db.top("w", n, target="cpu")
+
+
+def test_of_a_candidate_that_several_runs_tried_the_last_outcome_counts_everywhere(tmp_path: Path) -> None:
+    with Database(filled(tmp_path / "a.db", [1.0, 2.0])) as db, Database(MEMORY) as empty:
+        db.add(record(0, 3.0, run="r2"))
+        found = [r for r in db.records() if isinstance(r, Record)]
+        assert [r.id for r in db.top("w")] == [r.id for r in fastest(found, 9, target=None, machine=None)] == [2, 3]
+        assert prunable(found, Pruning(keep=1)) == [1, 3]
+        assert [d.ours for d in differences(db, empty)] == [found[1].cost]
+        assert [r.id for r in db.top("w", run="r1")] == [1, 2]
 
 
 def test_a_union_takes_the_fastest_and_an_ordered_one_the_first(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_records_of_another_machine_are_neither_reused_nor_resumed(
 ) -> None:
     go(tmp_path)
     monkeypatch.setattr(task_module, "this_machine", lambda: Machine("another", "zen × 96"))
-    monkeypatch.setattr(database_module, "_this_machine", lambda: "another")
+    monkeypatch.setattr(database_module, "this_machine", lambda: Machine("another", "zen × 96"))
     told: list[Event] = []
     done = go(tmp_path, listen=told.append)
     assert not any(e.known for e in told if isinstance(e, Trial)) and done.known == 0
