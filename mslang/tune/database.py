@@ -227,6 +227,7 @@ class Database:
         target: str | None = None,
         run: str | None = None,
         machine: str | None = None,
+        compiler: str | None = None,
     ) -> list[Record]:
         """The `n` fastest candidates, fastest first; of one measured several times the last outcome counts.
 
@@ -237,12 +238,14 @@ class Database:
             run: only those of this run.
             machine: the key of the machine that they were measured on (None: this one). Times of different machines are
                 never compared.
+            compiler: only those that this compiler made.
         """
         condition, values = where(
             workload=hash_of(program),
             target=target,
             run=run,
             machine=this_machine().key if machine is None else machine,
+            compiler=compiler,
         )
         with self._faults():
             rows = self._connection.execute(

@@ -50,8 +50,17 @@ class Store(Protocol):
         *,
         target: str | None = None,
         machine: str | None = None,
+        compiler: str | None = None,
     ) -> list[Record]:
-        """The `n` fastest candidates for a target on one machine (None: this one), fastest first."""
+        """The `n` fastest candidates for a target on one machine (None: this one), fastest first.
+
+        Args:
+            program: whose candidates (None: all programs').
+            n: how many.
+            target: only those for this target, by name.
+            machine: the key of the machine.
+            compiler: only those that this compiler made.
+        """
 
     def texts(self, workload: str | None = None) -> list[Workload]:
         """The programs that are kept, of one workload hash or all."""
@@ -60,10 +69,13 @@ class Store(Protocol):
         """Let go of what is open."""
 
 
-def fastest(records: Iterable[Record], n: int, *, target: str | None, machine: str | None) -> list[Record]:
+def fastest(
+    records: Iterable[Record], n: int, *, target: str | None, machine: str | None, compiler: str | None = None
+) -> list[Record]:
     """The `n` fastest of records in the order they were made; of a candidate measured several times the last counts."""
     wanted = machine if machine is not None else this_machine().key
-    return ranked(r for r in records if r.machine == wanted and target in (None, r.target))[:n]
+    fit = (r for r in records if r.machine == wanted and target in (None, r.target) and compiler in (None, r.compiler))
+    return ranked(fit)[:n]
 
 
 def text_of(store: Store, record: Record) -> Workload | None:
@@ -102,9 +114,10 @@ class Union:
         *,
         target: str | None = None,
         machine: str | None = None,
+        compiler: str | None = None,
     ) -> list[Record]:
         """The fastest of all stores."""
-        found = [r for s in self._stores for r in s.top(program, n, target=target, machine=machine)]
+        found = [r for s in self._stores for r in s.top(program, n, target=target, machine=machine, compiler=compiler)]
         return sorted(found, key=lambda r: r.cost or 0.0)[:n]
 
     def texts(self, workload: str | None = None) -> list[Workload]:
@@ -127,10 +140,11 @@ class OrderedUnion(Union):
         *,
         target: str | None = None,
         machine: str | None = None,
+        compiler: str | None = None,
     ) -> list[Record]:
         """The fastest of the first store that has any."""
-        found = (s.top(program, n, target=target, machine=machine) for s in self._stores)
-        return next((records for records in found if records), [])
+        first = next((s for s in self._stores if s.top(program, 1, target=target, machine=machine)), None)
+        return [] if first is None else first.top(program, n, target=target, machine=machine, compiler=compiler)
 
 
 def _file(rest: str) -> Store:
