@@ -108,7 +108,7 @@ class FromRecords(msgspec.Struct, frozen=True):
         """
         same = record.target, record.machine, record.compiler
         found = (r for r in self.store.records(record.workload) if isinstance(r, Record) and r.candidate == other)
-        there = [r for r in found if (r.target, r.machine, r.compiler) == same]
+        there = [r for r in found if (r.target, r.machine, r.compiler) == same and r.cold in (None, record.cold)]
         last = ([r for r in there if r.run == record.run] or there)[-1:]
         costs = [lower_bound(r) if r.result.outcome is Outcome.CUT_OFF else r.cost for r in last]
         return costs[0] if costs else None

@@ -163,6 +163,11 @@ class Record(msgspec.Struct, frozen=True):
         return self.result.timing.median
 
     @property
+    def cold(self) -> bool | None:
+        """Whether each run found the caches empty; None if it was not timed."""
+        return None if self.result.timing is None else self.result.timing.cold
+
+    @property
     def cost(self) -> float | None:
         """What candidates of one machine are ordered by: `seconds` on a core of the nominal speed.
 

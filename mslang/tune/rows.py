@@ -22,14 +22,27 @@ NEXT = """(SELECT max(n) + 1 FROM (
 _FIELDS = tuple(c for c in TABLES["record"] if c not in _SEPARATE)
 
 
-BRIEF = ("id", "workload", "target", "machine", "candidate", "cost")
-"""The columns of a `Brief`."""
+BRIEF = ("id", "workload", "target", "machine", "candidate", "cost", "result")
+"""The columns that a `Brief` is made from."""
+
+
+class _Timed(msgspec.Struct):
+    cold: bool = False
+
+
+class _Result(msgspec.Struct):
+    timing: _Timed | None = None
 
 
 def brief_from(row: tuple[Any, ...]) -> Brief:
-    """The brief of a row of `BRIEF`; a cost that is damaged so far that it has no order is left out."""
-    id, workload, target, machine, candidate, cost = row
-    return Brief(id, workload, target, machine, candidate, cost if isinstance(cost, float) else None)
+    """The brief of a row of `BRIEF`; a damaged row has no time."""
+    id, workload, target, machine, candidate, cost, result = row
+    try:
+        timing = msgspec.json.decode(result, type=_Result).timing
+    except (msgspec.MsgspecError, ValueError, TypeError):
+        timing = None
+    known = cost if timing is not None and isinstance(cost, float) else None
+    return Brief(id, workload, target, machine, candidate, known, None if timing is None else timing.cold)
 
 
 def columns_of(record: Record) -> list[Any]:

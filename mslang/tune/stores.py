@@ -24,7 +24,7 @@ from mslang.suggestions import did_you_mean
 from mslang.target.machine import this_machine
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
-from mslang.tune.ranking import ranked
+from mslang.tune.ranking import alike, ranked
 from mslang.tune.record import Record, Workload
 
 DATABASES = "mslang.databases"
@@ -118,7 +118,7 @@ class Union:
     ) -> list[Record]:
         """The fastest of all stores."""
         found = [r for s in self._stores for r in s.top(program, n, target=target, machine=machine, compiler=compiler)]
-        return sorted(found, key=lambda r: r.cost or 0.0)[:n]
+        return sorted(alike(sorted(found, key=lambda r: r.created)), key=lambda r: r.cost or 0.0)[:n]
 
     def texts(self, workload: str | None = None) -> list[Workload]:
         """The programs of all stores."""

@@ -73,11 +73,14 @@ def _kept(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
 
 
 def _fastest(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
-    """The `n` fastest candidates of each program, target and machine."""
-    groups: defaultdict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
-    for key in map(candidate_of, ranked(records)):
-        groups[key[:3]].append(key)
-    return frozenset(key for group in groups.values() for key in group[:n])
+    """The `n` fastest candidates of each program, target and machine, with warm and with cold caches."""
+    found: set[tuple[str, ...]] = set()
+    for cold in (False, True):
+        groups: defaultdict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
+        for key in map(candidate_of, ranked([r for r in records if r.cold in (None, cold)])):
+            groups[key[:3]].append(key)
+        found.update(key for group in groups.values() for key in group[:n])
+    return frozenset(found)
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -97,21 +100,24 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differences(ours: Database, theirs: Database) -> list[Difference]:
-    """The best times of two stores by workload, target and machine, those of one store alone too."""
+    """The best times of two stores by workload, target and machine, those of one store alone too.
+
+    A time with warm caches and one with cold caches are apart.
+    """
     a, b = _bests(ours), _bests(theirs)
     found = []
     for key in sorted({*a, *b}):
         one, other = a.get(key), b.get(key)
         name = next(r.program for r in (one, other) if r is not None)
         costs = [None if r is None else r.cost for r in (one, other)]
-        found.append(Difference(name, *key, *costs))
+        found.append(Difference(name, *key[:3], *costs))
     return sorted(found, key=lambda d: (d.program, d.workload, d.target, d.machine))
 
 
-def _bests(store: Database) -> dict[tuple[str, str, str], Record]:
-    found: dict[tuple[str, str, str], Record] = {}
+def _bests(store: Database) -> dict[tuple[str, str, str, bool], Record]:
+    found: dict[tuple[str, str, str, bool], Record] = {}
     for r in ranked(r for r in store.records() if isinstance(r, Record)):
-        found.setdefault((r.workload, r.target, r.machine), r)
+        found.setdefault((r.workload, r.target, r.machine, bool(r.cold)), r)
     return found
 
 

@@ -203,6 +203,15 @@ def test_the_default_of_an_earlier_run_counts_if_it_is_of_the_same_compiler(stor
     assert served(store, PRODUCT, alternative=alternative).how.startswith(f"record {own.id},")
 
 
+def test_a_default_with_cold_caches_is_no_comparison(store: Database) -> None:
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3))
+    cold = Result(Outcome.MEASURED, timing=Timing((9e-3,), 1, cold=True))
+    default = keep(store, PRODUCT, record(PRODUCT, default_schedule(PRODUCT, AVX2), 1.0, result=cold))
+    assert served(store, PRODUCT, alternative=ByDefault(LLVM)).how.startswith(f"record {default.id},")
+    keep(store, PRODUCT, msgspec.structs.replace(own, id=None))
+    assert f"record {own.id + 2} was never timed together" in missed(store, PRODUCT, alternative=ByDefault(LLVM))
+
+
 def test_a_default_that_was_cut_off_was_slower(store: Database) -> None:
     own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
     cut_off = Result(Outcome.CUT_OFF, timing=Timing((3e-3,), 1, censored=True))

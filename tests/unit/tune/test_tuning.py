@@ -7,14 +7,18 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import chaos
 import msgspec
 import pytest
 from test_search import TEXT, WELL, drawn, space
 
+from mslang.backend.backend import BackEnd
+from mslang.backend.llvm.backend import LLVM
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
+from mslang.runtime.timing import Limits
 from mslang.schedule.interpret import World
 from mslang.schedule.space import Candidate
 from mslang.schedule.strategies import space_of
@@ -57,11 +61,13 @@ def go(
     incumbent: Candidate | None = None,
     listen: Callable[[Event], None] = lambda _: None,
     workers: int = 1,
+    cache: Literal["warm", "cold"] | None = None,
+    backend: BackEnd | None = None,
 ) -> Finished:
     found = space()
     return tune(
-        Task(found.program, found, GENERIC, "gemm.ms"),
-        Settings(seed, budget or Budget(8), strategy="replay_trace"),
+        Task(found.program, found, GENERIC, "gemm.ms", backend=backend),
+        Settings(seed, budget or Budget(8), Limits(cache=cache), strategy="replay_trace"),
         database=folder / "r.db",
         workers=workers,
         resume=resume,
@@ -82,6 +88,22 @@ def test_what_is_known_is_not_measured_again(tmp_path: Path) -> None:
     assert [e.known for e in told if isinstance(e, Trial)] == [True] * 8
     assert second.known == 8 and second.confirmed and first.known == 0
     assert second.best is not None and first.best is not None and second.best.candidate == first.best.candidate
+
+
+def test_times_with_warm_and_with_cold_caches_do_not_stand_for_each_other(tmp_path: Path) -> None:
+    gpu, work = (
+        msgspec.structs.replace(LLVM, caches="cold"),
+        Work(chaos.prepare, chaos.build_well, chaos.measure_as_a_gpu),
+    )
+    go(tmp_path, work, backend=gpu)
+    # A measurement would crash now.
+    assert go(tmp_path, DEADLY, backend=gpu).known == 8
+    assert go(tmp_path, DEADLY, backend=gpu, cache="cold").known == 8
+    warm = go(tmp_path, work, backend=gpu, cache="warm")
+    assert warm.known == 0 and warm.best is not None and warm.best.cold is False
+    # A run goes on as it was begun.
+    resumed = go(tmp_path, work, backend=gpu, cache="cold", resume=True, budget=Budget(10))
+    assert resumed.best is not None and resumed.best.cold is False
 
 
 def test_records_of_another_machine_are_neither_reused_nor_resumed(
