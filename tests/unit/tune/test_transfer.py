@@ -291,6 +291,8 @@ def test_every_verb_has_help_text_and_json(
         (["diff", "absent.db"], "MS603"),
         (["prune"], "MS701"),
         (["prune", "--machine", "nothing"], "MS703"),
+        (["prune", "--machine", "twin"], "MS704"),
+        (["top", "--machine", "key"], "MS704"),
     ],
 )
 def test_bad_input_is_one_diagnostic(
@@ -298,7 +300,24 @@ def test_bad_input_is_one_diagnostic(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     filled(tmp_path / "a.db", [3.0, None, 1.0])
+    for key in ("key 1", "key 2"):
+        filled(tmp_path / "a.db", [1.0], machine=key, device="twin")
     Path("text.jsonl").write_text("neither a row nor a database, but long enough for a header" * 9)
     status, _, errors = run(capsys, *words, "--db", "a.db")
     assert status in (1, 2)
     assert errors.count("[MS") == 1 and f"[{code}]" in errors
+
+
+def test_names_come_before_prefixes_of_hashes_and_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = filled(tmp_path / "a.db", [])
+    with Database(path) as db:
+        for number, (name, hash) in enumerate((("f", "a7"), ("g", "f0"))):
+            db.add_workload(Workload(hash, name, "program …"))
+            db.add(record(number, 1.0, workload=hash, program=name, machine=hash, device=name))
+
+    def programs(*words: str) -> list[str]:
+        _, out, _ = run(capsys, *words, "--db", str(path), "--json")
+        return [row["program"] for row in map(json.loads, out.splitlines()) if row["kind"] == "record"]
+
+    assert programs("export", "--program", "f") == ["f"] and programs("export", "--program", "f0") == ["g"]
+    assert programs("top", "--machine", "f") == ["f"] and programs("top", "--machine", "f0") == ["g"]
