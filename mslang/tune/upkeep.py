@@ -176,8 +176,9 @@ def _outcomes(records: list[Record]) -> dict[str, int]:
 
 
 def _run_stats(run: str, records: list[Record]) -> RunStats:
-    # A finalist's second record is not a trial.
-    tried = list({r.candidate: r for r in reversed(records) if r.result.outcome in TRIED}.values())
+    # A finalist's second record is not a trial, nor is the incumbent.
+    trials = (r for r in reversed(records) if r.result.outcome in TRIED and r.trial != INCUMBENT)
+    tried = list({r.candidate: r for r in trials}.values())
     times = sorted(t for t in (_time(r) for r in tried) if t is not None)
     stages: defaultdict[str, list[float]] = defaultdict(list)
     for r in tried:

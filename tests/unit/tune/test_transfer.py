@@ -207,8 +207,9 @@ def test_times_are_compared_by_workload_target_and_machine(tmp_path: Path) -> No
 def test_counts_and_rates(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.db", [3.0, None, 1.0])
     with Database(path) as db:
+        db.add(record(-1, None, created=""))
         found = stats(r for r in db.records() if isinstance(r, Record))
-    assert found.records == 3 and found.outcomes == {"measured": 2, "wrong result": 1}
+    assert found.records == 4 and found.outcomes == {"measured": 2, "wrong result": 2}
     (program,), (run,) = found.programs, found.runs
     assert program.outcomes == found.outcomes and program.program == "matmul"
     assert run.trials == 3 and run.seconds == timedelta(days=20).total_seconds()
@@ -306,6 +307,14 @@ def test_bad_input_is_one_diagnostic(
     status, _, errors = run(capsys, *words, "--db", "a.db")
     assert status in (1, 2)
     assert errors.count("[MS") == 1 and f"[{code}]" in errors
+
+
+def test_what_was_timed_with_the_best_is_shown_as_no_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = filled(tmp_path / "a.db", [1.0])
+    with Database(path) as db:
+        db.add(record(-1, 2.0))
+    assert "matmul, trial 0 of run r1" in run(capsys, "show", "1", "--db", str(path))[1]
+    assert "matmul, timed with the best of run r1" in run(capsys, "show", "2", "--db", str(path))[1]
 
 
 def test_names_come_before_prefixes_of_hashes_and_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
