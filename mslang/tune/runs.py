@@ -48,7 +48,7 @@ def run_of(
         store: the record store; a new run is put into it.
         task: what is tuned.
         settings: the seed and the budget of a new run.
-        resume: take the last run of this program, space, target and machine.
+        resume: take the last run of this program, space, target and machine that has records.
         taken: runs that other tasks have taken.
 
     Raises:
@@ -68,7 +68,9 @@ def run_of(
                     help="leave out --resume to start one",
                 )
             )
-        return like[-1].id, _as_begun(settings, like[-1])
+        # One that found nothing has nothing to go on with.
+        last = next((r for r in reversed(like) if any(store.records(run=r.id))), like[-1])
+        return last.id, _as_begun(settings, last)
     arguments = _Arguments(settings.budget, settings.strategy, settings.cost_model, settings.limits.cache)
     run = Run(
         secrets.token_hex(4),

@@ -1,5 +1,6 @@
 """Tuning from start to end with made-up measurements: budgets, signals, runs, records known before."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -34,6 +35,7 @@ from mslang.tune import task as task_module
 from mslang.tune import tune as tune_module
 from mslang.tune.budget import Budget
 from mslang.tune.claim import claimed_run
+from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
 from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Trial, Warned
 from mslang.tune.record import Outcome
@@ -211,6 +213,42 @@ def test_a_run_goes_on_in_one_process_at_a_time(tmp_path: Path) -> None:
     holder.kill()
     holder.wait(60)
     assert go(tmp_path, budget=Budget(10), resume=True).tally.trials == 10
+
+
+def test_a_run_that_cannot_be_claimed_is_not_said_to_be_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    (tmp_path / "r.db-lock").mkdir()
+    with pytest.raises(MsError) as error, claimed_run(tmp_path / "r.db", "a"):
+        pass
+    assert error.value.diagnostic.code == "MS603" and error.value.diagnostic.why == "Is a directory"
+    monkeypatch.setattr("fcntl.lockf", without_locks)
+    with pytest.raises(MsError) as error, claimed_run(tmp_path / "s.db", "a"):
+        pass
+    assert error.value.diagnostic.code == "MS603" and error.value.diagnostic.why == "No locks available"
+    # What goes wrong while the run is held is something else.
+    monkeypatch.setattr("fcntl.lockf", lambda *_: None)
+    with pytest.raises(FileNotFoundError), claimed_run(tmp_path / "s.db", "a"):
+        raise FileNotFoundError
+
+
+def test_a_store_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with claimed_run(Path(MEMORY), "a"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_records_is_not_resumed_before_one_with_records(tmp_path: Path) -> None:
+    told: list[Event] = []
+    go(tmp_path, listen=told.append)
+    with Database(tmp_path / "r.db") as store:
+        (run,) = store.runs()
+        store.add_run(msgspec.structs.replace(run, id="empty", created=""))
+        assert [r.id for r in store.runs()] == [run.id, "empty"]
+    go(tmp_path, budget=Budget(10), resume=True, listen=told.append)
+    assert {e.run for e in told if isinstance(e, Started)} == {run.id}
 
 
 def test_a_store_that_is_removed_during_a_run_loses_nothing(tmp_path: Path) -> None:
