@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from mslang.diagnostics import Diagnostic, MsError
 from mslang.runtime.timing import Timing
 from mslang.target.machine import this_machine
+from mslang.tune import connection
 from mslang.tune.database import Database
 from mslang.tune.record import Outcome, Record, Result, Run, Verification, Workload
 
@@ -202,6 +204,34 @@ def test_an_impossible_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MsError) as error:
         Database(tmp_path / "absent.db", read_only=True)
     assert error.value.diagnostic.code == "MS603"
+
+
+def test_a_store_in_a_folder_without_write_permission_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "r.db"
+    opened: list[str] = []
+    connect = sqlite3.connect
+
+    def noted(place: str, **options: Any) -> sqlite3.Connection:
+        opened.append(place.partition("?")[2])
+        return connect(place, **options)
+
+    with Database(path) as db:
+        kept = db.add(make(0, 1.0))
+        monkeypatch.setattr(connection.os, "access", lambda *_: False)
+        monkeypatch.setattr(connection.sqlite3, "connect", noted)
+        # While the file is written to, its log is there.
+        with Database(path, read_only=True) as reader:
+            assert reader.best("w") == kept
+    with Database(path, read_only=True) as reader:
+        assert reader.best("w") == kept
+    assert opened == ["mode=ro", "mode=ro&immutable=1"]
+    # Permissions do not bind everyone.
+    tmp_path.chmod(0o500)
+    try:
+        with Database(path, read_only=True) as reader:
+            assert reader.best("w") == kept and not Path(f"{path}-shm").exists()
+    finally:
+        tmp_path.chmod(0o700)
 
 
 WRITER = """
