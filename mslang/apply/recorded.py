@@ -17,6 +17,7 @@ from mslang.apply.anchor import anchored
 from mslang.apply.passes import Missed, Pass, Served
 from mslang.apply.replaying import candidate_of
 from mslang.backend.backend import BackEnd
+from mslang.brevity import seconds_text
 from mslang.diagnostics import Diagnostic, MsError
 from mslang.ir.equal import structural_hash, workload_hash
 from mslang.ir.program import Program
@@ -114,7 +115,7 @@ class FromRecords(msgspec.Struct, frozen=True):
         return costs[0] if costs else None
 
     def _how(self, record: Record, program: Program) -> str:
-        time = "" if record.seconds is None else f", {_seconds(record.seconds)} on {record.device}"
+        time = "" if record.seconds is None else f", {seconds_text(record.seconds)} on {record.device}"
         other = (
             "" if record.compiler in ("", self.compiler) or not self.compiler else f", compiled by {record.compiler}"
         )
@@ -144,10 +145,3 @@ def _failure(record: Record, error: MsError) -> str:
     start = record.trace.rfind("\n", 0, d.span.start) + 1
     line = record.trace[start:].partition("\n")[0].strip()
     return f"the step `{line}` fails: {d.message}"
-
-
-def _seconds(t: float) -> str:
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if t >= factor:
-            return f"{t / factor:.4g} {unit}"
-    return f"{t / 1e-9:.4g} ns"
