@@ -325,16 +325,6 @@ class Database:
             )
         )
 
-    def counts(self, run: str | None = None) -> dict[Outcome, int]:
-        """How many records ended in each outcome."""
-        condition, values = where(run=run)
-        with self._faults():
-            rows = self._connection.execute(
-                f"SELECT outcome, count(*) FROM record WHERE {condition} GROUP BY outcome", values
-            ).fetchall()
-        known = {o.value: o for o in Outcome}
-        return {known[name]: n for name, n in rows if name in known}
-
     def workloads(self) -> list[tuple[Workload, int, float | None]]:
         """Every workload (as the first of its programs) with its number of records and its best time on this machine in
         seconds."""

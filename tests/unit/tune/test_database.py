@@ -62,7 +62,6 @@ def test_top_orders_by_median_and_leaves_out_failures(tmp_path: Path) -> None:
         for trial, seconds in enumerate([3.0, None, 1.0, 2.0]):
             db.add(make(trial, seconds))
         assert [r.trial for r in db.top(n=2)] == [2, 3]
-        assert db.counts() == {Outcome.MEASURED: 3, Outcome.WRONG_RESULT: 1}
         assert [r.trial for r in db.records(outcome=Outcome.WRONG_RESULT) if isinstance(r, Record)] == [1]
 
 
