@@ -44,11 +44,11 @@ def _section(f: Found) -> dict[str, object]:
     best, rated = f.best, f.rated
     timing = None if best is None else best.result.timing
     rate = None if timing is None or rated is None else rated.operations / timing.median
-    peak = None if rated is None or rated.limits is None else rated.limits.peak
+    share = None if timing is None or rated is None else rated.scale.share(timing)
     return {
         "found": f,
         "rate": None if rate is None else f"{rate / 1e9:.4g} GFLOP/s",
-        "share": None if rate is None or not peak else f"{100 * min(rate / peak, 1):.0f} %",
+        "share": None if share is None else f"{100 * share:.0f} %",
         "seconds": None if timing is None else seconds_text(timing.median),
         "noise": None if timing is None else seconds_text(timing.mad),
         "took": max((p.at for p in f.points), default=0.0),
