@@ -37,8 +37,9 @@ from mslang.tune.budget import Budget
 from mslang.tune.claim import claimed_run
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
+from mslang.tune.planning import problem_of
 from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Trial, Warned
-from mslang.tune.record import Outcome
+from mslang.tune.record import Outcome, Record
 from mslang.tune.roofline import Roofline, rated_dtype
 from mslang.tune.scale import Scale
 from mslang.tune.task import Settings, Task
@@ -103,6 +104,13 @@ def test_times_with_warm_and_with_cold_caches_do_not_stand_for_each_other(tmp_pa
     assert go(tmp_path, DEADLY, backend=gpu, cache="cold").known == 8
     warm = go(tmp_path, work, backend=gpu, cache="warm")
     assert warm.known == 0 and warm.best is not None and warm.best.cold is False
+    # Nor does the strategy know times of the other kind.
+    with Database(tmp_path / "r.db") as store:
+        records = [r for r in store.records() if isinstance(r, Record)]
+    for cache in ("warm", "cold"):
+        settings = Settings(limits=Limits(cache=cache))
+        known = problem_of(Task(space().program, space(), GENERIC, "gemm.ms"), settings, records, lambda: False).known
+        assert len(known) == sum(r.cold is (cache == "cold") for r in records) > 8
     # A run goes on as it was begun.
     resumed = go(tmp_path, work, backend=gpu, cache="cold", resume=True, budget=Budget(10))
     assert resumed.best is not None and resumed.best.cold is False
