@@ -1,4 +1,4 @@
-"""Long values and lists, cut to what a message can hold."""
+"""Values as short texts: long ones and lists cut to what a message can hold, times in a suitable unit."""
 
 from __future__ import annotations
 
@@ -35,3 +35,15 @@ def listed(names: Iterable[object], most: int = MOST, empty: str = "none") -> st
         return empty
     more = f" and {len(known) - most} more" if len(known) > most else ""
     return ", ".join(known[:most]) + more
+
+
+def seconds_text(seconds: float, digits: int = 4) -> str:
+    """A time in a suitable unit.
+
+    >>> seconds_text(1.52e-3), seconds_text(2.5e-10)
+    ('1.52 ms', '0.25 ns')
+    """
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.{digits}g} {unit}"
+    return f"{seconds / 1e-9:.{digits}g} ns"

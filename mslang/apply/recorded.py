@@ -9,12 +9,15 @@ timed there too, and was not faster: tuning times it along with the best.
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from mslang.apply.anchor import anchored
 from mslang.apply.passes import Missed, Pass, Served
 from mslang.apply.replaying import candidate_of
 from mslang.backend.backend import BackEnd
+from mslang.brevity import seconds_text
 from mslang.diagnostics import Diagnostic, MsError
 from mslang.ir.equal import structural_hash, workload_hash
 from mslang.ir.program import Program
@@ -23,11 +26,12 @@ from mslang.schedule.space import Candidate
 from mslang.sema.module import Module
 from mslang.sema.program import parse_program
 from mslang.target.description import Target
-from mslang.tune.record import Record
+from mslang.tune.record import Outcome, Record
+from mslang.tune.recording import lower_bound
 from mslang.tune.stores import Store, text_of
 
 CONSIDERED = 20
-"""Records, the fastest first, among which one that still applies is looked for."""
+"""Records of this compiler, and of all, the fastest first, among which one that still applies is looked for."""
 
 
 class FromRecords(msgspec.Struct, frozen=True):
@@ -53,10 +57,9 @@ class FromRecords(msgspec.Struct, frozen=True):
 
     def serve(self, program: Program, target: Target) -> Served | Missed:
         """The fastest record that applies."""
-        found = self.store.top(program, CONSIDERED, target=target.name, machine=self.machine)
         world = World(machine=target)
         failures: list[str] = []
-        for record in sorted(found, key=lambda r: r.compiler != self.compiler):
+        for record in self._considered(program, target):
             try:
                 candidate = candidate_of(record, text_of(self.store, record), program, world, self.module)
             except MsError as error:
@@ -77,6 +80,11 @@ class FromRecords(msgspec.Struct, frozen=True):
                 why += f"; {no_anchor}"
         return Missed(why)
 
+    def _considered(self, program: Program, target: Target) -> list[Record]:
+        """The fastest records of this compiler, then those of others."""
+        top = partial(self.store.top, program, CONSIDERED, target=target.name, machine=self.machine)
+        return [*top(compiler=self.compiler), *(r for r in top() if r.compiler != self.compiler)]
+
     def _not_faster(self, record: Record, target: Target) -> str | None:
         """Why a record is not known to be faster than the alternative; None if it is, or is the alternative itself."""
         text = text_of(self.store, record)
@@ -86,22 +94,28 @@ class FromRecords(msgspec.Struct, frozen=True):
         other = self.alternative.serve(parse_program(text.text), target)
         if isinstance(other, Missed):
             return None
-        hash = structural_hash(other.program)
-        there = [r for r in self.store.records(record.workload) if isinstance(r, Record) and r.candidate == hash]
-        costs = [r.cost for r in there if r.cost is not None and (r.machine, r.target) == (self.machine, target.name)]
-        if hash == record.candidate or (costs and (record.cost or 0.0) <= min(costs)):
+        hash, name = structural_hash(other.program), self.alternative.name
+        if hash == record.candidate:
             return None
-        return (
-            f"is slower than the {self.alternative.name} schedule"
-            if costs
-            else (
-                f"was never timed together with the {self.alternative.name} schedule: tune again, "
-                f"or leave out `{self.alternative.name}`"
-            )
-        )
+        cost = self._compared(record, hash)
+        if cost is None:
+            return f"was never timed together with the {name} schedule: tune again, or leave out `{name}`"
+        return None if (record.cost or 0.0) <= cost else f"is slower than the {name} schedule"
+
+    def _compared(self, record: Record, other: str) -> float | None:
+        """What the candidate of a hash cost when it was timed together with a record: by its last record of that run.
+
+        A run that took its time over from an earlier one has no such record: then the last of that compiler counts.
+        """
+        same = record.target, record.machine, record.compiler
+        found = (r for r in self.store.records(record.workload) if isinstance(r, Record) and r.candidate == other)
+        there = [r for r in found if (r.target, r.machine, r.compiler) == same and r.cold in (None, record.cold)]
+        last = ([r for r in there if r.run == record.run] or there)[-1:]
+        costs = [lower_bound(r) if r.result.outcome is Outcome.CUT_OFF else r.cost for r in last]
+        return costs[0] if costs else None
 
     def _how(self, record: Record, program: Program) -> str:
-        time = "" if record.seconds is None else f", {_seconds(record.seconds)} on {record.device}"
+        time = "" if record.seconds is None else f", {seconds_text(record.seconds)} on {record.device}"
         other = (
             "" if record.compiler in ("", self.compiler) or not self.compiler else f", compiled by {record.compiler}"
         )
@@ -131,10 +145,3 @@ def _failure(record: Record, error: MsError) -> str:
     start = record.trace.rfind("\n", 0, d.span.start) + 1
     line = record.trace[start:].partition("\n")[0].strip()
     return f"the step `{line}` fails: {d.message}"
-
-
-def _seconds(t: float) -> str:
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if t >= factor:
-            return f"{t / factor:.4g} {unit}"
-    return f"{t / 1e-9:.4g} ns"

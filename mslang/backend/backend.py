@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -166,6 +166,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         library: makes a library of a program for each target, given its name, what it is made from, and whether
             `allow_native`; None: there are none (`mslang build`).
         device: the name of what runs the code; None: the processor does.
+        caches: how runs that are timed find the caches where the limits do not say so.
         clock: what times parts of a kernel while it runs; None: they cannot be timed (`mslang run --profile`).
 
     >>> def compiled(module, target, options): return module
@@ -192,6 +193,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     library: Callable[[Sequence[LibraryPart], str, str, bool], Library] | None = None
     device: Callable[[], str] | None = None
     clock: Clock | None = None
+    caches: Literal["warm", "cold"] = "warm"
 
     def scheduled(self, program: Program, target: Target) -> Program:
         """The program that is compiled: with the default schedule of the back end, if it has none."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mslang.brevity import seconds_text as seconds_text
 from mslang.diagnostics import MsError, problem
 
 if TYPE_CHECKING:
@@ -252,14 +253,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def _aligned(cell: str, width: int) -> str:
     return cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
-
-
-def seconds_text(seconds: float) -> str:
-    """A time in a suitable unit: `1.52 ms`."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.4g} {unit}"
-    return f"{seconds / 1e-9:.4g} ns"
 
 
 def note(text: str) -> None:

@@ -14,7 +14,7 @@ from mslang.cli.main import DONE, FINDINGS
 from mslang.runtime.timing import Timing
 from mslang.target.machine import this_machine
 from mslang.tune.database import Database
-from mslang.tune.record import Record
+from mslang.tune.record import INCUMBENT, Record
 from mslang.tune.transfer import line_of
 
 VERBS = {
@@ -125,7 +125,8 @@ def _show(database: Database, args: argparse.Namespace) -> int:
     if args.json:
         emit(line_of(r))
         return DONE
-    print(f"record {r.id}: {r.program}, trial {r.trial} of run {r.run}, seed {r.seed}, mslang {r.version}, {r.created}")
+    tried = "timed with the best" if r.trial == INCUMBENT else f"trial {r.trial}"
+    print(f"record {r.id}: {r.program}, {tried} of run {r.run}, seed {r.seed}, mslang {r.version}, {r.created}")
     print(f"target {r.target}; machine {r.device} ({r.machine[:8] or 'key unknown'}); compiler {r.compiler}")
     timing = r.result.timing
     if timing is not None and timing.yardstick is not None:

@@ -11,7 +11,7 @@ from mslang.tune.database import Database
 
 
 def workload_hashes(database: Database, program: str | None) -> list[str | None]:
-    """The workloads that a name or a prefix of a hash selects; [None] selects all.
+    """The workloads that a name, or else a prefix of a hash, selects; [None] selects all.
 
     Raises:
         MsError: MS703, there is none.
@@ -19,7 +19,8 @@ def workload_hashes(database: Database, program: str | None) -> list[str | None]
     if program is None:
         return [None]
     texts = database.texts()
-    found = dict.fromkeys(w.hash for w in texts if w.name == program or w.hash.startswith(program))
+    named = dict.fromkeys(w.hash for w in texts if w.name == program)
+    found = named or dict.fromkeys(w.hash for w in texts if w.hash.startswith(program))
     if not found:
         names = ", ".join(sorted({w.name for w in texts})) or "none at all"
         raise MsError(problem("MS703", f"no records of '{program}' in {database.path}", help=f"there are: {names}"))
@@ -27,14 +28,18 @@ def workload_hashes(database: Database, program: str | None) -> list[str | None]
 
 
 def machine_key(known: Mapping[str, str], wanted: str) -> str:
-    """The key of the machine that a name or a prefix of a key selects.
+    """The key of the machine that a name, or else a prefix of a key, selects.
 
     Raises:
-        MsError: MS703, there is none.
+        MsError: MS703, there is none; MS704, there are several.
     """
-    for key, name in known.items():
-        if name == wanted or (key and key.startswith(wanted)):
-            return key
+    named = [key for key, name in known.items() if name == wanted]
+    found = named or [key for key in known if key and key.startswith(wanted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        keys = ", ".join(key[:8] or "unknown" for key in found)
+        raise MsError(problem("MS704", f"'{wanted}' names several machines", why=f"keys: {keys}", help="give the key"))
     raise MsError(
         problem(
             "MS703",

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from mslang.brevity import seconds_text
+
 LEAST_REST = 0.005
 """What is left of a part outside its inner parts is shown from this share of the whole on."""
 
@@ -126,10 +128,7 @@ def as_text(profile: KernelProfile) -> str:
 
 
 def _time(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
+    return seconds_text(seconds, digits=3)
 
 
 def _percent(share: float) -> str:

@@ -22,6 +22,7 @@ from mslang.target.machine import this_machine
 from mslang.tune.database import Database
 from mslang.tune.record import TRIED, Record, Run
 from mslang.tune.roofline import rated_dtype
+from mslang.tune.scale import Scale
 from mslang.tune.verification import DENSE
 
 MOST = 50
@@ -42,16 +43,25 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Rated(msgspec.Struct, frozen=True):
-    """The program's operations, the bytes of its parameters, and this machine's limits if the run was made here."""
+    """The program's operations, the bytes of its parameters, and this machine's limits if the run was made here.
+
+    `core` is the rate of the yardstick on one core at the limit.
+    """
 
     operations: int
     bytes: int
     limits: MachineLimits | None
+    core: float | None = None
 
     @property
     def intensity(self) -> float:
         """Operations for each byte of the parameters."""
         return self.operations / max(self.bytes, 1)
+
+    @property
+    def scale(self) -> Scale:
+        """What a time is worth."""
+        return Scale(self.operations, None if self.limits is None else self.limits.peak, self.core)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -199,8 +209,9 @@ def _rated(text: str, run: Run) -> Rated | None:
     size = _bytes(program)
     if dtype is None or not count or size is None:
         return None
-    here = run.machine == this_machine().key
-    return Rated(count, size, measured_limits(None, dtype) if here else None)
+    if run.machine != this_machine().key:
+        return Rated(count, size, None)
+    return Rated(count, size, measured_limits(None, dtype), measured_limits().peak_core)
 
 
 def _bytes(program: Program) -> int | None:

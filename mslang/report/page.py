@@ -10,6 +10,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mslang import __version__
+from mslang.brevity import seconds_text
 from mslang.report.chart import Axis, Series, chart
 from mslang.report.gather import Found
 from mslang.report.highlight import highlighted
@@ -30,7 +31,7 @@ def page(found: Sequence[Found], where: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"time": time_text, "ms": highlighted}
+    environment.filters |= {"time": seconds_text, "ms": highlighted}
     sections = [_section(f) for f in found]
     return environment.get_template("page.html.j2").render(
         sections=sections,
@@ -43,13 +44,13 @@ def _section(f: Found) -> dict[str, object]:
     best, rated = f.best, f.rated
     timing = None if best is None else best.result.timing
     rate = None if timing is None or rated is None else rated.operations / timing.median
-    peak = None if rated is None or rated.limits is None else rated.limits.peak
+    share = None if timing is None or rated is None else rated.scale.share(timing)
     return {
         "found": f,
         "rate": None if rate is None else f"{rate / 1e9:.4g} GFLOP/s",
-        "share": None if rate is None or not peak else f"{100 * min(rate / peak, 1):.0f} %",
-        "seconds": None if timing is None else time_text(timing.median),
-        "noise": None if timing is None else time_text(timing.mad),
+        "share": None if share is None else f"{100 * share:.0f} %",
+        "seconds": None if timing is None else seconds_text(timing.median),
+        "noise": None if timing is None else seconds_text(timing.mad),
         "took": max((p.at for p in f.points), default=0.0),
         "budget": _budget(f.run.arguments),
         "by_trial": _curve(f, by_time=False),
@@ -66,14 +67,6 @@ def _section(f: Found) -> dict[str, object]:
     }
 
 
-def time_text(seconds: float) -> str:
-    """A time in a suitable unit: `1.52 ms`."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.4g} {unit}"
-    return f"{seconds / 1e-9:.4g} ns"
-
-
 def _number(value: float) -> str:
     return f"{value:g}"
 
@@ -88,7 +81,7 @@ def _curve(f: Found, by_time: bool) -> str:
     best = [(x_of(p.trial, p.at), p.best) for p in f.points if p.best is not None]
     x = Axis("seconds since the run began" if by_time else "trials", _number, whole=not by_time)
     title = f"best time so far of {f.program} against {'time' if by_time else 'trials'}"
-    y = Axis("time at the nominal speed", time_text, log=True)
+    y = Axis("time at the nominal speed", seconds_text, log=True)
     return chart([Series(dots, "dot"), Series(best, "best", "step")], x, y, title)
 
 
@@ -126,7 +119,7 @@ def _predicted(f: Found) -> tuple[str, float | None]:
     room = 0.05 * (max(values) - min(values)) or 1.0
     ends = min(values) - room, max(values) + room
     x = Axis("predicted: binary logarithm of the time, relative", _number, ends=ends)
-    y = Axis("measured, at the nominal speed", time_text, log=True)
+    y = Axis("measured, at the nominal speed", seconds_text, log=True)
     return chart([Series(f.predicted, "dot")], x, y, "predicted and measured times"), rank_correlation(f.predicted)
 
 

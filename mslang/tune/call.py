@@ -230,7 +230,10 @@ def _turn(call: Call | Calls, limits: Limits, backend: BackEnd[Any] | None) -> I
             timed.append(backend.time(call.bound, few, call.restore if call.in_place else None))
             return Sample(timed[-1].median)
 
-        yield _Turn(measured, lambda: Timing(tuple(x for t in timed for x in t.samples), timed[0].runs))
+        def timing() -> Timing:
+            return Timing(tuple(x for t in timed for x in t.samples), timed[0].runs, cold=timed[0].cold)
+
+        yield _Turn(measured, timing)
         _run_once(call)
         return
     with _sampler(call, limits) as sampler:

@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from mslang.diagnostics import MsError, problem
+from mslang.tune.connection import MEMORY, faults
 
 
 @contextmanager
 def claimed_run(store: Path, run: str) -> Iterator[None]:
     """Hold a run of a record store; the system lets go of it when this process ends, however that happens.
 
-    The claim is a lock on one byte of a file next to the store.
+    The claim is a lock on one byte of a file next to the store; a store in memory needs none.
 
     Raises:
-        MsError: MS607, another process holds the run.
+        MsError: MS607, another process holds the run; MS603, the file cannot be made or locked.
     """
-    if sys.platform == "win32":
+    if sys.platform == "win32" or str(store) == MEMORY:
         yield
         return
+    with ExitStack() as held:
+        with faults(store):
+            file = held.enter_context(store.with_name(f"{store.name}-lock").open("a"))
+            _lock(file, store, run)
+        yield
+
+
+def _lock(file: TextIO, store: Path, run: str) -> None:
     import fcntl
 
-    path = store.with_name(f"{store.name}-lock")
-    with path.open("a") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, zlib.crc32(run.encode()))
-        except OSError as error:
-            raise MsError(
-                problem(
-                    "MS607",
-                    f"run {run} is in use by another process",
-                    why=f"a tuner that started or resumed it is still at work on {store}",
-                    help="wait until it is done, or leave out --resume to start a run of your own",
-                )
-            ) from error
-        yield
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, zlib.crc32(run.encode()))
+    except OSError as error:
+        # Others are that the file system has no locks, say.
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise
+        raise MsError(
+            problem(
+                "MS607",
+                f"run {run} is in use by another process",
+                why=f"a tuner that started or resumed it is still at work on {store}",
+                help="wait until it is done, or leave out --resume to start a run of your own",
+            )
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -28,8 +29,7 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
         MsError: MS602, a newer version made it; MS603, it is not a record store.
         sqlite3.Error: as `faults` turns into diagnostics.
     """
-    mode = "ro" if read_only else "rwc"
-    place = f"{path.resolve().as_uri()}?mode={mode}" if str(path) != MEMORY else f"file:{MEMORY}"
+    place = _uri(path, read_only)
     connection = _with_text(sqlite3.connect(place, uri=True, timeout=PATIENCE, isolation_level=None))
     try:
         version = schema_version(connection)
@@ -43,6 +43,17 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     except BaseException:
         connection.close()
         raise
+
+
+def _uri(path: Path, read_only: bool) -> str:
+    if str(path) == MEMORY:
+        return f"file:{MEMORY}"
+    uri = path.resolve().as_uri()
+    if not read_only:
+        return f"{uri}?mode=rwc"
+    # To read a file with a write-ahead log SQLite makes files next to it, even where the log is not there.
+    sealed = not os.access(path.resolve().parent, os.W_OK) and not Path(f"{path.resolve()}-wal").exists()
+    return f"{uri}?mode=ro&immutable=1" if sealed else f"{uri}?mode=ro"
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,15 +19,13 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ir.program import Program
-from mslang.target.machine import Machine
+from mslang.target.machine import Machine, this_machine
 from mslang.tune.connection import MEMORY, connect, faults, transaction
-from mslang.tune.integrity import find_damage, undamaged_rows
+from mslang.tune.integrity import find_damage, missing_records, undamaged_rows
+from mslang.tune.ranking import ranked
 from mslang.tune.record import Outcome, Record, Run, RunLesson, Workload
-from mslang.tune.rows import NEXT, columns_of, hash_of, identity, insertion, record_from, where
+from mslang.tune.rows import BRIEF, NEXT, brief_from, columns_of, hash_of, identity, insertion, record_from, where
 from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum
-
-LAST = "id IN (SELECT max(id) FROM record GROUP BY workload, machine, target, run, candidate)"
-"""Finalists are measured again: what counts is how a candidate fared last."""
 
 
 class Database:
@@ -130,11 +129,22 @@ class Database:
 
     def remove(self, ids: Sequence[int]) -> None:
         """Delete records; their numbers are not given again."""
-        with self._faults(), self._transaction():
+        with self.together():
             for id in ids:
                 self._connection.execute("DELETE FROM record WHERE id = ?", [id])
-                self._connection.execute(insertion("pruned", "OR IGNORE"), [id, checksum("pruned", [id])])
             self._connection.execute("DELETE FROM lesson WHERE run NOT IN (SELECT run FROM record)")
+            self.leave_out(ids)
+
+    def missing(self) -> list[int]:
+        """The numbers of records that were lost."""
+        with self._faults():
+            return missing_records(self._connection)
+
+    def leave_out(self, ids: Sequence[int]) -> None:
+        """Give no record these numbers; they are not missing."""
+        with self._faults(), self._transaction():
+            for id in ids:
+                self._connection.execute(insertion("pruned", "OR IGNORE"), [id, checksum("pruned", [id])])
 
     def _insert(self, table: str, values: list[Any], conflict: str = "", wanted: int | None = None) -> int | None:
         row = [*values, checksum(table, values)]
@@ -217,6 +227,7 @@ class Database:
         target: str | None = None,
         run: str | None = None,
         machine: str | None = None,
+        compiler: str | None = None,
     ) -> list[Record]:
         """The `n` fastest candidates, fastest first; of one measured several times the last outcome counts.
 
@@ -227,12 +238,22 @@ class Database:
             run: only those of this run.
             machine: the key of the machine that they were measured on (None: this one). Times of different machines are
                 never compared.
+            compiler: only those that this compiler made.
         """
         condition, values = where(
-            workload=hash_of(program), target=target, run=run, machine=_this_machine() if machine is None else machine
+            workload=hash_of(program),
+            target=target,
+            run=run,
+            machine=this_machine().key if machine is None else machine,
+            compiler=compiler,
         )
-        found = self._select((f"cost IS NOT NULL AND {LAST} AND {condition}", values), "cost, id", n)
-        return [r for r in found if isinstance(r, Record)]
+        with self._faults():
+            rows = self._connection.execute(
+                f"SELECT {', '.join(BRIEF)} FROM record WHERE {condition} ORDER BY id", values
+            ).fetchall()
+        found = (r for brief in ranked(map(brief_from, rows)) for r in self._select(("id = ?", [brief.id]), "id"))
+        # A damaged record takes no other's place.
+        return list(islice((r for r in found if isinstance(r, Record)), n))
 
     def best(self, program: Program | str, target: str | None = None, machine: str | None = None) -> Record | None:
         """The fastest record of a program (or of a workload hash) on one machine (None: this one), or None.
@@ -265,7 +286,7 @@ class Database:
             target=target,
             compiler=compiler,
             version=version,
-            machine=_this_machine() if machine is None else machine,
+            machine=this_machine().key if machine is None else machine,
         )
         if before is not None:
             condition += " AND run != ? AND id < (SELECT coalesce(min(id), 9e18) FROM record WHERE run = ?)"
@@ -304,16 +325,6 @@ class Database:
             )
         )
 
-    def counts(self, run: str | None = None) -> dict[Outcome, int]:
-        """How many records ended in each outcome."""
-        condition, values = where(run=run)
-        with self._faults():
-            rows = self._connection.execute(
-                f"SELECT outcome, count(*) FROM record WHERE {condition} GROUP BY outcome", values
-            ).fetchall()
-        known = {o.value: o for o in Outcome}
-        return {known[name]: n for name, n in rows if name in known}
-
     def workloads(self) -> list[tuple[Workload, int, float | None]]:
         """Every workload (as the first of its programs) with its number of records and its best time on this machine in
         seconds."""
@@ -339,13 +350,13 @@ class Database:
         with self._faults():
             return [RunLesson(*row) for row in undamaged_rows(self._connection, "lesson", "created DESC, run")]
 
-    def _select(self, where: tuple[str, list[object]], order: str, limit: int = -1) -> Iterator[Record | Diagnostic]:
+    def _select(self, where: tuple[str, list[object]], order: str) -> Iterator[Record | Diagnostic]:
         condition, values = where
         columns = TABLES["record"]
         with self._faults():
             rows = self._connection.execute(
-                f"SELECT id, checksum, {', '.join(columns)} FROM record WHERE {condition} ORDER BY {order} LIMIT ?",
-                [*values, limit],
+                f"SELECT id, checksum, {', '.join(columns)} FROM record WHERE {condition} ORDER BY {order}",
+                values,
             ).fetchall()
         for id, sum, *row in rows:
             try:
@@ -368,12 +379,6 @@ class Database:
         damaged = [d.message.split()[1] for d in self.records() if isinstance(d, Diagnostic)]
         with self._faults():
             return find_damage(self._connection, self.path, damaged)
-
-
-def _this_machine() -> str:
-    from mslang.target.machine import this_machine
-
-    return this_machine().key
 
 
 def _now() -> str:

@@ -77,8 +77,7 @@ class History:
 
     def _same_caches(self, record: Record) -> bool:
         """Whether a record was timed with warm or cold caches as this search does."""
-        timing = record.result.timing
-        return timing is None or timing.cold == (self._cache == "cold")
+        return record.cold in (None, self._cache == "cold")
 
     @property
     def best_cost(self) -> float | None:

@@ -17,6 +17,13 @@ def undamaged_rows(connection: sqlite3.Connection, table: str, order: str) -> li
     return [values for *values, sum in rows if sum == checksum(table, values)]
 
 
+def missing_records(connection: sqlite3.Connection) -> list[int]:
+    """The numbers of records that were lost: they were neither deleted nor left out."""
+    ids = {row[0] for row in connection.execute("SELECT id FROM record")}
+    ids |= {row[0] for row in connection.execute("SELECT record FROM pruned")}
+    return [id for id in range(1, max(ids, default=0) + 1) if id not in ids]
+
+
 def find_damage(connection: sqlite3.Connection, path: Path, damaged: list[str]) -> Diagnostic | None:
     """A warning that lists damaged and missing records, or None.
 
@@ -32,10 +39,7 @@ def find_damage(connection: sqlite3.Connection, path: Path, damaged: list[str]) 
     faults = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
     if faults != ["ok"]:
         raise sqlite3.DatabaseError("; ".join(faults))
-    ids = {row[0] for row in connection.execute("SELECT id FROM record")}
-    # Records are deleted by users alone, who leave their numbers in `pruned`.
-    ids |= {row[0] for row in connection.execute("SELECT record FROM pruned")}
-    missing = [str(id) for id in range(1, max(ids, default=0) + 1) if id not in ids]
+    missing = [str(id) for id in missing_records(connection)]
     others = sum(
         len(connection.execute(f"SELECT 1 FROM {table}").fetchall()) - len(undamaged_rows(connection, table, "rowid"))
         for table in ("run", "workload", "machine", "pruned", "lesson")

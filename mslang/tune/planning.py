@@ -18,11 +18,13 @@ def problem_of(task: Task, settings: Settings, known: Iterable[Record], stopped:
 
     Args:
         task: what is tuned.
-        settings: the seed, and how many trials there will be.
+        settings: the seed, how many trials there will be, and with which caches they are timed: times with others say
+            nothing.
         known: the records of this machine when the run began: a resumed run is to propose what it would have proposed.
         stopped: whether to give up.
     """
     trials = settings.budget.trials if settings.planned is None else settings.planned
-    useful = [r for r in known if r.result.outcome in (Outcome.MEASURED, Outcome.CUT_OFF)]
+    timed = [r for r in known if r.result.outcome in (Outcome.MEASURED, Outcome.CUT_OFF)]
+    useful = [r for r in timed if r.cold == (settings.limits.cache == "cold")]
     fastest = sorted(useful, key=lambda r: (r.cost is None, r.cost or 0.0, r.candidate))[:KNOWN]
     return Problem(task.space, task.target, settings.seed, trials, tuple(observed_of(r, ()) for r in fastest), stopped)

@@ -97,7 +97,7 @@ class Generation(msgspec.Struct, frozen=True):
         rejected: candidates that no constraint allows, by reason.
         duplicates: programs that an earlier candidate gives, too.
         quality: rank correlation (Spearman, -1 to 1) of predicted and measured times; None where there is no model, or
-            fewer than three times.
+            fewer than `quality.LEAST` times.
     """
 
     number: int

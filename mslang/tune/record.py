@@ -45,6 +45,9 @@ TRIED = frozenset(
 )
 """Outcomes that used up a trial; the others cost no measurement."""
 
+INCUMBENT = -1
+"""The `trial` of what a search did not propose, but measured with its best: a default schedule, or one in a file."""
+
 
 class Verification(msgspec.Struct, frozen=True):
     """How a result was checked: on which inputs, and the largest error found there."""
@@ -158,6 +161,11 @@ class Record(msgspec.Struct, frozen=True):
         if self.result.outcome is not Outcome.MEASURED or self.result.timing is None:
             return None
         return self.result.timing.median
+
+    @property
+    def cold(self) -> bool | None:
+        """Whether each run found the caches empty; None if it was not timed."""
+        return None if self.result.timing is None else self.result.timing.cold
 
     @property
     def cost(self) -> float | None:

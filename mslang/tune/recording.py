@@ -44,7 +44,7 @@ def record_of(task: Task, settings: Settings, run: str, texts: Texts, hash: str,
         texts: what was tried.
         hash: the structural hash of its program.
         result: how it went.
-        trial: its number among the trials of the run; -1 if it is none.
+        trial: its number among the trials of the run; `INCUMBENT` if it is none.
     """
     return Record(
         workload=task.workload.hash,

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from mslang.ir.program import Program
+from mslang.tune.ranking import Brief
 from mslang.tune.record import Outcome, Record, Result, Sources
 from mslang.tune.schema import TABLES, checksum
 
@@ -19,6 +20,29 @@ NEXT = """(SELECT max(n) + 1 FROM (
 """A number that no record has or had."""
 
 _FIELDS = tuple(c for c in TABLES["record"] if c not in _SEPARATE)
+
+
+BRIEF = ("id", "workload", "target", "machine", "candidate", "cost", "result")
+"""The columns that a `Brief` is made from."""
+
+
+class _Timed(msgspec.Struct):
+    cold: bool = False
+
+
+class _Result(msgspec.Struct):
+    timing: _Timed | None = None
+
+
+def brief_from(row: tuple[Any, ...]) -> Brief:
+    """The brief of a row of `BRIEF`; a damaged row has no time."""
+    id, workload, target, machine, candidate, cost, result = row
+    try:
+        timing = msgspec.json.decode(result, type=_Result).timing
+    except (msgspec.MsgspecError, ValueError, TypeError):
+        timing = None
+    known = cost if timing is not None and isinstance(cost, float) else None
+    return Brief(id, workload, target, machine, candidate, known, None if timing is None else timing.cold)
 
 
 def columns_of(record: Record) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection
+from typing import Literal
 
 import msgspec
 
@@ -21,10 +22,12 @@ class _Arguments(msgspec.Struct, frozen=True):
     strategy: str = "replay_trace"
     """Runs that say nothing are from before there was another one."""
     cost_model: str | None = None
+    cache: Literal["warm", "cold"] | None = None
 
 
 def _as_begun(settings: Settings, run: Run) -> Settings:
-    """The settings with what decides a run's candidates: seed, strategy and model, and the trials planned with."""
+    """The settings with what decides a run's candidates and what its times say: seed, strategy and model, the trials
+    planned with, the caches."""
     begun = msgspec.json.decode(run.arguments or "{}", type=_Arguments)
     return msgspec.structs.replace(
         settings,
@@ -32,6 +35,7 @@ def _as_begun(settings: Settings, run: Run) -> Settings:
         strategy=begun.strategy,
         planned=begun.budget.trials,
         cost_model=begun.cost_model or settings.cost_model,
+        limits=msgspec.structs.replace(settings.limits, cache=begun.cache or settings.limits.cache),
     )
 
 
@@ -44,7 +48,7 @@ def run_of(
         store: the record store; a new run is put into it.
         task: what is tuned.
         settings: the seed and the budget of a new run.
-        resume: take the last run of this program, space, target and machine.
+        resume: take the last run of this program, space, target and machine that has records.
         taken: runs that other tasks have taken.
 
     Raises:
@@ -64,7 +68,10 @@ def run_of(
                     help="leave out --resume to start one",
                 )
             )
-        return like[-1].id, _as_begun(settings, like[-1])
+        # One that found nothing has nothing to go on with.
+        last = next((r for r in reversed(like) if any(store.records(run=r.id))), like[-1])
+        return last.id, _as_begun(settings, last)
+    arguments = _Arguments(settings.budget, settings.strategy, settings.cost_model, settings.limits.cache)
     run = Run(
         secrets.token_hex(4),
         task.file,
@@ -72,7 +79,7 @@ def run_of(
         workload.hash,
         task.target.name,
         settings.seed,
-        msgspec.json.encode(_Arguments(settings.budget, settings.strategy, settings.cost_model)).decode(),
+        msgspec.json.encode(arguments).decode(),
         machine=task.machine.key,
         source=workload.source,
     )

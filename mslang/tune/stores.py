@@ -21,8 +21,10 @@ from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.extensions import allowed, declared, load
 from mslang.ir.program import Program
 from mslang.suggestions import did_you_mean
+from mslang.target.machine import this_machine
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
+from mslang.tune.ranking import alike, ranked
 from mslang.tune.record import Record, Workload
 
 DATABASES = "mslang.databases"
@@ -48,8 +50,17 @@ class Store(Protocol):
         *,
         target: str | None = None,
         machine: str | None = None,
+        compiler: str | None = None,
     ) -> list[Record]:
-        """The `n` fastest candidates for a target on one machine (None: this one), fastest first."""
+        """The `n` fastest candidates for a target on one machine (None: this one), fastest first.
+
+        Args:
+            program: whose candidates (None: all programs').
+            n: how many.
+            target: only those for this target, by name.
+            machine: the key of the machine.
+            compiler: only those that this compiler made.
+        """
 
     def texts(self, workload: str | None = None) -> list[Workload]:
         """The programs that are kept, of one workload hash or all."""
@@ -58,24 +69,18 @@ class Store(Protocol):
         """Let go of what is open."""
 
 
-def fastest(records: Iterable[Record], n: int, *, target: str | None, machine: str | None) -> list[Record]:
+def fastest(
+    records: Iterable[Record], n: int, *, target: str | None, machine: str | None, compiler: str | None = None
+) -> list[Record]:
     """The `n` fastest of records in the order they were made; of a candidate measured several times the last counts."""
-    wanted = machine if machine is not None else _this_machine()
-    fit = (r for r in records if r.machine == wanted and target in (None, r.target))
-    last = {(r.workload, r.target, r.run, r.candidate): r for r in fit}
-    timed = [(r.cost, k, r) for k, r in enumerate(last.values()) if r.cost is not None]
-    return [r for _, _, r in sorted(timed, key=lambda t: t[:2])[:n]]
+    wanted = machine if machine is not None else this_machine().key
+    fit = (r for r in records if r.machine == wanted and target in (None, r.target) and compiler in (None, r.compiler))
+    return ranked(fit)[:n]
 
 
 def text_of(store: Store, record: Record) -> Workload | None:
     """The program in whose names a record's trace is; None if the store does not hold it."""
     return next((w for w in store.texts(record.workload) if w.source == record.source), None)
-
-
-def _this_machine() -> str:
-    from mslang.target.machine import this_machine
-
-    return this_machine().key
 
 
 class Union:
@@ -109,10 +114,11 @@ class Union:
         *,
         target: str | None = None,
         machine: str | None = None,
+        compiler: str | None = None,
     ) -> list[Record]:
         """The fastest of all stores."""
-        found = [r for s in self._stores for r in s.top(program, n, target=target, machine=machine)]
-        return sorted(found, key=lambda r: r.cost or 0.0)[:n]
+        found = [r for s in self._stores for r in s.top(program, n, target=target, machine=machine, compiler=compiler)]
+        return sorted(alike(sorted(found, key=lambda r: r.created)), key=lambda r: r.cost or 0.0)[:n]
 
     def texts(self, workload: str | None = None) -> list[Workload]:
         """The programs of all stores."""
@@ -134,10 +140,11 @@ class OrderedUnion(Union):
         *,
         target: str | None = None,
         machine: str | None = None,
+        compiler: str | None = None,
     ) -> list[Record]:
         """The fastest of the first store that has any."""
-        found = (s.top(program, n, target=target, machine=machine) for s in self._stores)
-        return next((records for records in found if records), [])
+        first = next((s for s in self._stores if s.top(program, 1, target=target, machine=machine)), None)
+        return [] if first is None else first.top(program, n, target=target, machine=machine, compiler=compiler)
 
 
 def _file(rest: str) -> Store:

@@ -91,11 +91,13 @@ def read_lines(lines: Iterable[str | bytes], name: str) -> Iterator[Row | Diagno
 def bring(store: Database, rows: Iterable[Row | Diagnostic]) -> Brought:
     """Add rows to a store, those that it has already left out; all of them or, on an error, none.
 
-    A record keeps its number where that is free.
+    A record keeps its number where that is free. Numbers that are skipped, as not all records of a store were exported,
+    are not missing afterwards.
     """
     added = known = 0
     bad: list[Diagnostic] = []
     with store.together():
+        lost = set(store.missing())
         there = {_content(r) for r in store.records() if isinstance(r, Record)}
         for row in rows:
             match row:
@@ -112,6 +114,7 @@ def bring(store: Database, rows: Iterable[Row | Diagnostic]) -> Brought:
                     store.add_workload(row)
                 case Run():
                     store.add_run(row)
+        store.leave_out([id for id in store.missing() if id not in lost])
     return Brought(added, known, tuple(bad))
 
 

@@ -124,7 +124,9 @@ def tune_all(
         trials = settings.budget.trials
         share = msgspec.structs.replace(settings.budget, trials=None if trials is None else -(-trials // len(items)))
         for item in items:
-            own = msgspec.structs.replace(settings, name=item.best, budget=share)
+            # Times are comparable with earlier ones only where it is known how the caches are.
+            limits = msgspec.structs.replace(settings.limits, cache=settings.limits.cache or item.task.compiler.caches)
+            own = msgspec.structs.replace(settings, name=item.best, budget=share, limits=limits)
             runs.append(run_of(store, item.task, own, resume, {run for run, _ in runs}))
             held.enter_context(claimed_run(store.path, runs[-1][0]))
         session = Session(

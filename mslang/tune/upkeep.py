@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from mslang.tune.database import Database
-from mslang.tune.record import TRIED, Outcome, Record
+from mslang.tune.ranking import candidate_of, ranked
+from mslang.tune.record import INCUMBENT, TRIED, Outcome, Record
 
 KEPT = frozenset({Outcome.MEASURED, Outcome.CUT_OFF, Outcome.ELSEWHERE})
 """Outcomes of candidates that did not fail."""
@@ -20,7 +21,8 @@ class Pruning(msgspec.Struct, frozen=True):
 
     Args:
         days: made longer ago than so many days.
-        keep: not among so many fastest candidates of their program, target and machine.
+        keep: not among so many fastest candidates of their program, target and machine, nor an incumbent that these
+            were timed together with: without its time `apply` does not know that they are faster.
         machine: of the machine of this key.
         failed: that did not end with a time or a bound of it.
     """
@@ -41,12 +43,12 @@ def prunable(records: Iterable[Record], wanted: Pruning, now: datetime | None = 
     """
     found = list(records)
     before = None if wanted.days is None else (now or datetime.now(UTC)) - timedelta(days=wanted.days)
-    fastest = frozenset[tuple[str, ...]]() if wanted.keep is None else _fastest(found, wanted.keep)
+    kept = frozenset[tuple[str, ...]]() if wanted.keep is None else _kept(found, wanted.keep)
 
     def goes(r: Record) -> bool:
         return not (
             (before is not None and not _made_before(r, before))
-            or (wanted.keep is not None and _candidate(r) in fastest)
+            or (wanted.keep is not None and candidate_of(r) in kept)
             or (wanted.machine is not None and r.machine != wanted.machine)
             or (wanted.failed and r.result.outcome in KEPT)
         )
@@ -62,18 +64,23 @@ def _made_before(r: Record, time: datetime) -> bool:
     return (made if made.tzinfo is not None else made.replace(tzinfo=UTC)) < time
 
 
-def _candidate(r: Record) -> tuple[str, ...]:
-    return r.workload, r.target, r.machine, r.candidate
+def _kept(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
+    """The `n` fastest candidates of each program, target and machine, and the incumbents there."""
+    fastest = _fastest(records, n)
+    groups = {key[:3] for key in fastest}
+    incumbents = {candidate_of(r) for r in records if r.trial == INCUMBENT}
+    return fastest | {key for key in incumbents if key[:3] in groups}
 
 
 def _fastest(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
-    """The `n` fastest candidates of each program, target and machine, by how they fared last."""
-    last = {_candidate(r): r for r in records}
-    groups: defaultdict[tuple[str, ...], list[tuple[float, tuple[str, ...]]]] = defaultdict(list)
-    for key, r in last.items():
-        if r.cost is not None:
-            groups[key[:3]].append((r.cost, key))
-    return frozenset(key for group in groups.values() for _, key in sorted(group)[:n])
+    """The `n` fastest candidates of each program, target and machine, with warm and with cold caches."""
+    found: set[tuple[str, ...]] = set()
+    for cold in (False, True):
+        groups: defaultdict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
+        for key in map(candidate_of, ranked([r for r in records if r.cold in (None, cold)])):
+            groups[key[:3]].append(key)
+        found.update(key for group in groups.values() for key in group[:n])
+    return frozenset(found)
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -93,24 +100,24 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differences(ours: Database, theirs: Database) -> list[Difference]:
-    """The best times of two stores by workload, target and machine, those of one store alone too."""
+    """The best times of two stores by workload, target and machine, those of one store alone too.
+
+    A time with warm caches and one with cold caches are apart.
+    """
     a, b = _bests(ours), _bests(theirs)
     found = []
     for key in sorted({*a, *b}):
         one, other = a.get(key), b.get(key)
         name = next(r.program for r in (one, other) if r is not None)
         costs = [None if r is None else r.cost for r in (one, other)]
-        found.append(Difference(name, *key, *costs))
+        found.append(Difference(name, *key[:3], *costs))
     return sorted(found, key=lambda d: (d.program, d.workload, d.target, d.machine))
 
 
-def _bests(store: Database) -> dict[tuple[str, str, str], Record]:
-    last = {_candidate(r): r for r in store.records() if isinstance(r, Record)}
-    found: dict[tuple[str, str, str], Record] = {}
-    for (workload, target, machine, _), r in last.items():
-        best = found.get((workload, target, machine))
-        if r.cost is not None and (best is None or best.cost is None or r.cost < best.cost):
-            found[workload, target, machine] = r
+def _bests(store: Database) -> dict[tuple[str, str, str, bool], Record]:
+    found: dict[tuple[str, str, str, bool], Record] = {}
+    for r in ranked(r for r in store.records() if isinstance(r, Record)):
+        found.setdefault((r.workload, r.target, r.machine, bool(r.cold)), r)
     return found
 
 
@@ -169,8 +176,9 @@ def _outcomes(records: list[Record]) -> dict[str, int]:
 
 
 def _run_stats(run: str, records: list[Record]) -> RunStats:
-    # A finalist's second record is not a trial.
-    tried = list({r.candidate: r for r in reversed(records) if r.result.outcome in TRIED}.values())
+    # A finalist's second record is not a trial, nor is the incumbent.
+    trials = (r for r in reversed(records) if r.result.outcome in TRIED and r.trial != INCUMBENT)
+    tried = list({r.candidate: r for r in trials}.values())
     times = sorted(t for t in (_time(r) for r in tried) if t is not None)
     stages: defaultdict[str, list[float]] = defaultdict(list)
     for r in tried:

@@ -54,9 +54,11 @@ class FolderStore:
         *,
         target: str | None = None,
         machine: str | None = None,
+        compiler: str | None = None,
     ) -> list[Record]:
         """The fastest."""
-        return fastest((r for r in self.records(program) if isinstance(r, Record)), n, target=target, machine=machine)
+        records = (r for r in self.records(program) if isinstance(r, Record))
+        return fastest(records, n, target=target, machine=machine, compiler=compiler)
 
     def texts(self, workload: str | None = None) -> list[Workload]:
         """The programs."""

@@ -142,5 +142,6 @@ CUDA = BackEnd(
     time=timed,
     library=library,
     device=device_name,
+    caches="cold",
 )
 """The back end of NVIDIA's GPUs."""

@@ -35,10 +35,12 @@ def measured(device: Device, start: Callable[[], None], limits: Limits) -> Timin
 
 
 def _measured(device: Device, start: Callable[[], None], limits: Limits, scratch: int, size: int) -> Timing:
+    cold = limits.cache != "warm"
+
     def batch(runs: int) -> list[float]:
         events = []
         for _ in range(runs):
-            if limits.cache != "warm":
+            if cold:
                 device.fill(scratch, size)
             before = device.mark()
             start()
@@ -50,7 +52,7 @@ def _measured(device: Device, start: Callable[[], None], limits: Limits, scratch
         # The first run loads the kernel's code: it counts only if the second one is as slow.
         first = min(first, *batch(1))
         if first > limits.cutoff:
-            return Timing((first,), 1, censored=True)
+            return Timing((first,), 1, censored=True, cold=cold)
     samples: list[float] = []
     total = first
     # Never fewer than a run at a time, never more than the time that is left allows.
@@ -61,4 +63,4 @@ def _measured(device: Device, start: Callable[[], None], limits: Limits, scratch
         total += sum(taken)
         if len(samples) >= limits.repeats and deviation(samples) <= limits.spread * median(samples):
             break
-    return Timing(tuple(samples), 1)
+    return Timing(tuple(samples), 1, cold=cold)

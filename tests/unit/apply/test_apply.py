@@ -13,7 +13,7 @@ from mslang.apply.apply import apply
 from mslang.apply.default import ByDefault
 from mslang.apply.dispatch import dispatch, library_patterns
 from mslang.apply.passes import Missed, Served
-from mslang.apply.recorded import FromRecords
+from mslang.apply.recorded import CONSIDERED, FromRecords
 from mslang.apply.standard import Sources as PassSources
 from mslang.apply.standard import standard_passes
 from mslang.backend.llvm.backend import LLVM
@@ -179,6 +179,46 @@ def test_before_the_default_a_record_must_have_been_faster_than_it(store: Databa
     assert served(store, RENAMED, alternative=alternative).how.startswith("record 3")
 
 
+def test_the_comparison_with_the_default_is_that_of_the_records_run(store: Database) -> None:
+    default, alternative = default_schedule(PRODUCT, AVX2), ByDefault(LLVM)
+    # The default was faster alone, and by another compiler; together with the record it was slower.
+    keep(store, PRODUCT, record(PRODUCT, default, 1e-4))
+    keep(store, PRODUCT, record(PRODUCT, default, 2e-3))
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
+    keep(store, PRODUCT, record(PRODUCT, default, 1e-4, compiler="llvm 0"))
+    assert served(store, PRODUCT, alternative=alternative).how.startswith(f"record {own.id},")
+    # In the next run it was faster than the record; another run's time does not matter to that.
+    keep(store, PRODUCT, record(PRODUCT, default, 8e-4, run="next"))
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 9e-4, run="next"))
+    last = keep(store, PRODUCT, record(PRODUCT, default, 2e-3, run="last"))
+    assert served(store, PRODUCT, alternative=alternative).how.startswith(f"record {last.id},")
+
+
+def test_the_default_of_an_earlier_run_counts_if_it_is_of_the_same_compiler(store: Database) -> None:
+    default, alternative = default_schedule(PRODUCT, AVX2), ByDefault(LLVM)
+    old = keep(store, PRODUCT, record(PRODUCT, default, 2e-3, run="first", compiler="llvm 0"))
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
+    assert served(store, PRODUCT, alternative=alternative).how.startswith(f"record {old.id},")
+    keep(store, PRODUCT, record(PRODUCT, default, 2e-3, run="second"))
+    assert served(store, PRODUCT, alternative=alternative).how.startswith(f"record {own.id},")
+
+
+def test_a_default_with_cold_caches_is_no_comparison(store: Database) -> None:
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3))
+    cold = Result(Outcome.MEASURED, timing=Timing((9e-3,), 1, cold=True))
+    default = keep(store, PRODUCT, record(PRODUCT, default_schedule(PRODUCT, AVX2), 1.0, result=cold))
+    assert served(store, PRODUCT, alternative=ByDefault(LLVM)).how.startswith(f"record {default.id},")
+    keep(store, PRODUCT, msgspec.structs.replace(own, id=None))
+    assert f"record {own.id + 2} was never timed together" in missed(store, PRODUCT, alternative=ByDefault(LLVM))
+
+
+def test_a_default_that_was_cut_off_was_slower(store: Database) -> None:
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
+    cut_off = Result(Outcome.CUT_OFF, timing=Timing((3e-3,), 1, censored=True))
+    keep(store, PRODUCT, record(PRODUCT, default_schedule(PRODUCT, AVX2), 1.0, result=cut_off))
+    assert served(store, PRODUCT, alternative=ByDefault(LLVM)).how.startswith(f"record {own.id},")
+
+
 def test_a_record_of_a_space_that_a_person_wrote_needs_no_comparison(store: Database) -> None:
     keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3, sources=Sources(space="0f07")))
     assert served(store, PRODUCT, alternative=ByDefault(LLVM)).how.startswith("record 1")
@@ -198,6 +238,13 @@ def test_records_of_another_compiler_come_last_and_are_said(store: Database) -> 
     assert served(store, PRODUCT).how == f"record {own.id}, 2 ms on zen × 2"
 
 
+def test_fast_records_of_another_compiler_do_not_hide_those_of_this_one(store: Database) -> None:
+    for seed in range(CONSIDERED):
+        keep(store, PRODUCT, replace(record(PRODUCT, by_hand(), 1e-4, compiler="llvm 0"), candidate=f"c{seed}"))
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3))
+    assert served(store, PRODUCT).how == f"record {own.id}, 2 ms on zen × 2"
+
+
 def test_a_stale_record_is_passed_over_and_its_step_named(store: Database) -> None:
     good = record(PRODUCT, by_hand(), 2e-3)
     broken = msgspec.structs.replace(
@@ -208,7 +255,7 @@ def test_a_stale_record_is_passed_over_and_its_step_named(store: Database) -> No
         record(PRODUCT, by_hand(), 1e-3), trace=good.trace.replace("reorder(j0", "reorder(nowhere")
     )
     for number, each in enumerate((broken, changed, gone)):
-        keep(store, PRODUCT, msgspec.structs.replace(each, run=f"run {number}"))
+        keep(store, PRODUCT, msgspec.structs.replace(each, candidate=f"c{number}"))
     why = missed(store, PRODUCT)
     assert "record 2: record 2 is stale (its trace makes another program than the one that was measured" in why
     assert "record 3: the step `reorder(nowhere, i0, mm.k, i1, j1)` fails" in why

@@ -192,6 +192,7 @@ def test_each_sample_is_one_run_with_a_cold_cache() -> None:
     fills = [entry for entry in fake.log if entry[0] == "fill"]
     assert len(fills) == len(fake.launches()) // 2 == len(timing.samples) + 1
     assert fills[0] == ("fill", 32 << 20)
+    assert timing.cold and not measured(fake, lambda: None, Limits(cache="warm", max_repeats=1)).cold
 
 
 def test_slow_kernels_are_cut_off() -> None:
@@ -201,7 +202,7 @@ def test_slow_kernels_are_cut_off() -> None:
         fake.clock += 1.0
 
     timing = measured(fake, start, Limits(cutoff=0.5))
-    assert timing.censored
+    assert timing.censored and timing.cold
     assert timing.samples == (1.0,)
     assert not fake.memory
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from mslang.diagnostics import MsError
 from mslang.ir.print import print_program
@@ -19,6 +20,7 @@ from mslang.report.importance import importance
 from mslang.report.page import page
 from mslang.runtime.timing import Timing
 from mslang.sema.program import parse_program
+from mslang.target.limits import MachineLimits
 from mslang.tune.database import Database
 from mslang.tune.quality import rank_correlation
 from mslang.tune.record import Outcome, Record, Result, Run, Verification, Workload
@@ -165,6 +167,16 @@ def test_the_page_shows_each_run_and_stands_alone(store: Database) -> None:
     assert found[0].importance[0][0] == "a" and found[0].importance[0][1] > 0.9
     assert "The limits of the machine are not known here" in text
     assert "<td>20 trials</td>" in text
+
+
+def test_the_share_of_the_peak_is_of_that_at_the_speed_of_the_moment(store: Database) -> None:
+    (found,) = gather(store, "first")
+    assert found.best is not None and found.rated is not None and found.rated.operations == 64
+    timing = Timing((1e-6,), 1, yardstick=1e8)
+    best = replace(found.best, result=replace(found.best.result, timing=timing))
+    rated = replace(found.rated, limits=MachineLimits(1e8, 256e6, 1e9), core=2e8)
+    text = page([replace(found, best=best, rated=rated)], "r.db")
+    assert "50 % of peak" in text and rated.scale.rate(timing) == "0.064 GFLOP/s, 50 % of peak"
 
 
 def test_a_run_without_records_leaves_the_one_before_it_in_the_report(store: Database) -> None:

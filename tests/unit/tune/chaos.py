@@ -7,6 +7,8 @@ import signal
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from mslang.diagnostics import MsError, problem
 from mslang.ir.equal import structural_hash
 from mslang.ir.program import Program
@@ -134,6 +136,13 @@ def measure_well(job: bytes) -> bytes:
     """Time nothing."""
     task = pickle.loads(job)
     return pickle.dumps(timed(seconds(task.program), task.dense))
+
+
+def measure_as_a_gpu(job: bytes) -> bytes:
+    """Time nothing, with cold caches unless they are to be warm."""
+    task = pickle.loads(job)
+    result = timed(seconds(task.program), task.dense)
+    return pickle.dumps(replace(result, timing=replace(result.timing, cold=task.limits.cache != "warm")))
 
 
 def compare_well(job: bytes) -> bytes:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from mslang.diagnostics import Diagnostic, MsError
 from mslang.runtime.timing import Timing
 from mslang.target.machine import this_machine
+from mslang.tune import connection
 from mslang.tune.database import Database
 from mslang.tune.record import Outcome, Record, Result, Run, Verification, Workload
 
@@ -60,7 +62,6 @@ def test_top_orders_by_median_and_leaves_out_failures(tmp_path: Path) -> None:
         for trial, seconds in enumerate([3.0, None, 1.0, 2.0]):
             db.add(make(trial, seconds))
         assert [r.trial for r in db.top(n=2)] == [2, 3]
-        assert db.counts() == {Outcome.MEASURED: 3, Outcome.WRONG_RESULT: 1}
         assert [r.trial for r in db.records(outcome=Outcome.WRONG_RESULT) if isinstance(r, Record)] == [1]
 
 
@@ -83,6 +84,17 @@ def test_an_unreadable_record_is_a_warning_and_the_rest_is_there(tmp_path: Path)
         found = list(db.records())
         assert [isinstance(r, Diagnostic) for r in found] == [False, True, False]
         assert isinstance(found[1], Diagnostic) and found[1].code == "MS605"
+
+
+def test_a_damaged_fastest_record_hides_no_other(tmp_path: Path) -> None:
+    with Database(tmp_path / "r.db") as db:
+        for trial in range(3):
+            db.add(make(trial, 1.0 + trial))
+        with sqlite3.connect(tmp_path / "r.db") as raw:
+            raw.execute("UPDATE record SET schedule = 'another' WHERE trial = 0")
+        best = db.best("w")
+        assert best is not None and best.trial == 1
+        assert [r.trial for r in db.top("w", 2)] == [1, 2]
 
 
 def test_flipped_bits_are_found(tmp_path: Path) -> None:
@@ -191,6 +203,34 @@ def test_an_impossible_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MsError) as error:
         Database(tmp_path / "absent.db", read_only=True)
     assert error.value.diagnostic.code == "MS603"
+
+
+def test_a_store_in_a_folder_without_write_permission_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "r.db"
+    opened: list[str] = []
+    connect = sqlite3.connect
+
+    def noted(place: str, **options: Any) -> sqlite3.Connection:
+        opened.append(place.partition("?")[2])
+        return connect(place, **options)
+
+    with Database(path) as db:
+        kept = db.add(make(0, 1.0))
+        monkeypatch.setattr(connection.os, "access", lambda *_: False)
+        monkeypatch.setattr(connection.sqlite3, "connect", noted)
+        # While the file is written to, its log is there.
+        with Database(path, read_only=True) as reader:
+            assert reader.best("w") == kept
+    with Database(path, read_only=True) as reader:
+        assert reader.best("w") == kept
+    assert opened == ["mode=ro", "mode=ro&immutable=1"]
+    # Permissions do not bind everyone.
+    tmp_path.chmod(0o500)
+    try:
+        with Database(path, read_only=True) as reader:
+            assert reader.best("w") == kept and not Path(f"{path}-shm").exists()
+    finally:
+        tmp_path.chmod(0o700)
 
 
 WRITER = """

@@ -5,13 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from mslang.backend.llvm.backend import LLVM
 from mslang.diagnostics import MsError
 from mslang.ir.program import Program
-from mslang.runtime.timing import Limits
+from mslang.runtime.timing import Limits, Timing
 from mslang.sema.modules import load
 from mslang.sema.program import instantiate
 from mslang.target.detect import host
+from mslang.tune.call import bind, in_turns
 from mslang.tune.expected import changed_input, private_copies, read_expected, write_expected
 from mslang.tune.job import (
     BuildJob,
@@ -104,6 +107,14 @@ def test_candidates_are_timed_in_turns_and_verified_again(tmp_path: Path) -> Non
         assert good.result.verified[0].inputs == SPARSE
     assert wrong.result.outcome is Outcome.WRONG_RESULT and wrong.samples == ()
     assert wrong.result.reason.startswith("among others, on sparse integers inputs c[")
+
+
+def test_in_turns_the_back_end_says_how_the_caches_were(tmp_path: Path) -> None:
+    add = prepared("add", tmp_path)
+    gpu = replace(LLVM, time=lambda bound, limits, restore: Timing((1e-3,), 1, cold=limits.cache != "warm"))
+    calls = [(bind(add, LLVM.loaded(add, host()), str(tmp_path), SPARSE), gpu)] * 2
+    assert [r.timing.cold for r in in_turns(calls, LIMITS, 0.0)] == [True, True]
+    assert not in_turns(calls, replace(LIMITS, cache="warm"), 0.0)[0].timing.cold
 
 
 def test_turns_restore_the_inputs_of_a_kernel_that_works_in_place(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ import pytest
 
 import mslang as ms
 from mslang.diagnostics import MsError
+from mslang.runtime.timing import Timing
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
 from mslang.tune.record import Outcome, Record, Result, Workload
 from mslang.tune.stores import OrderedUnion, Store, Union, fastest, open_store, text_of
+from mslang.tune.upkeep import Pruning, differences, prunable
 from tests.e2e.test_own_primitive import install
 from tests.unit.tune.test_transfer import filled, record
 
@@ -65,6 +67,35 @@ def test_the_fastest_of_records_is_what_the_database_finds(tmp_path: Path) -> No
         found = [r for r in db.records() if isinstance(r, Record)]
         for n in (1, 2, 10):
             assert fastest(found, n, target="cpu", machine=None) == db.top("w", n, target="cpu")
+
+
+def test_of_a_candidate_that_several_runs_tried_the_last_outcome_counts_everywhere(tmp_path: Path) -> None:
+    with Database(filled(tmp_path / "a.db", [1.0, 2.0])) as db, Database(MEMORY) as empty:
+        db.add(record(0, 3.0, run="r2"))
+        found = [r for r in db.records() if isinstance(r, Record)]
+        assert [r.id for r in db.top("w")] == [r.id for r in fastest(found, 9, target=None, machine=None)] == [2, 3]
+        assert prunable(found, Pruning(keep=1)) == [1, 3]
+        assert [d.ours for d in differences(db, empty)] == [found[1].cost]
+        assert [r.id for r in db.top("w", run="r1")] == [1, 2]
+
+
+def test_times_with_warm_and_with_cold_caches_are_not_compared(tmp_path: Path) -> None:
+    def with_cold(trial: int, seconds: float) -> Record:
+        return record(trial, None, result=Result(Outcome.MEASURED, timing=Timing((seconds,), 1, cold=True)))
+
+    with Database(filled(tmp_path / "a.db", [1.0, 2.0])) as db, Database(tmp_path / "b.db") as other:
+        db.add(with_cold(0, 9.0))
+        found = [r for r in db.records() if isinstance(r, Record)]
+        # The last time was with cold caches: so are those that count.
+        assert [r.id for r in db.top("w")] == [r.id for r in fastest(found, 9, target=None, machine=None)] == [3]
+        # What failed has failed with either.
+        other.add(with_cold(0, 8.0))
+        other.add(msgspec.structs.replace(record(1, 1.5), created="2031"))
+        other.add(record(0, None))
+        assert [r.id for r in other.top("w")] == [2]
+        assert [r.seconds for r in Union([db, other]).top("w")] == [1.5 * 1.125]
+        assert prunable(found, Pruning(keep=1)) == [2]
+        assert [(d.ours, d.theirs) for d in differences(db, other)] == [(None, found[0].cost * 1.5), (9.0, None)]
 
 
 def test_a_union_takes_the_fastest_and_an_ordered_one_the_first(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Records out of a store and into another: exact round trips, no duplicates, what is pruned, compared and counted."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -134,6 +135,25 @@ def test_an_interrupted_import_adds_nothing(tmp_path: Path) -> None:
         assert list(db.records()) == [] and db.texts() == []
 
 
+def test_records_that_were_not_exported_are_not_missing_and_lost_ones_are(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.db", [None, 3.0, None, 1.0, None])
+    with Database(path, read_only=True) as a, Database(tmp_path / "b.db") as b:
+        bring(b, [*rows_of(a, outcome=Outcome.MEASURED)][::-1])
+        assert [r.id for r in b.records() if isinstance(r, Record)] == [2, 4] and b.check() is None
+    with Database(path) as a, Database(tmp_path / "c.db") as c:
+        a.remove([1, 2])
+        merge(c, [a])
+        assert c.check() is None
+    with sqlite3.connect(tmp_path / "c.db") as raw:
+        raw.execute("DELETE FROM record WHERE id = 4")
+    filled(tmp_path / "d.db", [*[None] * 8, 9.0])
+    with Database(tmp_path / "c.db") as c, Database(tmp_path / "d.db") as d:
+        bring(c, rows_of(d, outcome=Outcome.MEASURED))
+        assert [r.id for r in c.records() if isinstance(r, Record)] == [3, 5, 9]
+        damage = c.check()
+    assert damage is not None and damage.why == "missing: 4"
+
+
 @pytest.mark.parametrize(
     ("wanted", "gone"),
     [
@@ -160,6 +180,18 @@ def test_what_is_pruned(tmp_path: Path, wanted: Pruning, gone: list[int]) -> Non
         assert db.add(record(9, 1.0)).id == 6
 
 
+def test_what_the_kept_records_were_timed_together_with_is_spared(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.db", [3.0, 1.0])
+    with Database(path) as db:
+        # The incumbent is measured alone and then in turn with the best; that of another program has no such best.
+        db.add(record(-1, 4.0))
+        db.add(record(-1, 4.1))
+        db.add(record(-1, 4.0, workload="v", result=Result(Outcome.CRASH)))
+        found = [r for r in db.records() if isinstance(r, Record)]
+    assert prunable(found, Pruning(keep=1)) == [1, 5]
+    assert prunable(found, Pruning(keep=0)) == [1, 2, 3, 4, 5]
+
+
 def test_times_are_compared_by_workload_target_and_machine(tmp_path: Path) -> None:
     filled(tmp_path / "a.db", [3.0, 1.0])
     filled(tmp_path / "b.db", [2.0, None])
@@ -175,8 +207,9 @@ def test_times_are_compared_by_workload_target_and_machine(tmp_path: Path) -> No
 def test_counts_and_rates(tmp_path: Path) -> None:
     path = filled(tmp_path / "a.db", [3.0, None, 1.0])
     with Database(path) as db:
+        db.add(record(-1, None, created=""))
         found = stats(r for r in db.records() if isinstance(r, Record))
-    assert found.records == 3 and found.outcomes == {"measured": 2, "wrong result": 1}
+    assert found.records == 4 and found.outcomes == {"measured": 2, "wrong result": 2}
     (program,), (run,) = found.programs, found.runs
     assert program.outcomes == found.outcomes and program.program == "matmul"
     assert run.trials == 3 and run.seconds == timedelta(days=20).total_seconds()
@@ -259,6 +292,8 @@ def test_every_verb_has_help_text_and_json(
         (["diff", "absent.db"], "MS603"),
         (["prune"], "MS701"),
         (["prune", "--machine", "nothing"], "MS703"),
+        (["prune", "--machine", "twin"], "MS704"),
+        (["top", "--machine", "key"], "MS704"),
     ],
 )
 def test_bad_input_is_one_diagnostic(
@@ -266,7 +301,32 @@ def test_bad_input_is_one_diagnostic(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     filled(tmp_path / "a.db", [3.0, None, 1.0])
+    for key in ("key 1", "key 2"):
+        filled(tmp_path / "a.db", [1.0], machine=key, device="twin")
     Path("text.jsonl").write_text("neither a row nor a database, but long enough for a header" * 9)
     status, _, errors = run(capsys, *words, "--db", "a.db")
     assert status in (1, 2)
     assert errors.count("[MS") == 1 and f"[{code}]" in errors
+
+
+def test_what_was_timed_with_the_best_is_shown_as_no_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = filled(tmp_path / "a.db", [1.0])
+    with Database(path) as db:
+        db.add(record(-1, 2.0))
+    assert "matmul, trial 0 of run r1" in run(capsys, "show", "1", "--db", str(path))[1]
+    assert "matmul, timed with the best of run r1" in run(capsys, "show", "2", "--db", str(path))[1]
+
+
+def test_names_come_before_prefixes_of_hashes_and_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = filled(tmp_path / "a.db", [])
+    with Database(path) as db:
+        for number, (name, hash) in enumerate((("f", "a7"), ("g", "f0"))):
+            db.add_workload(Workload(hash, name, "program …"))
+            db.add(record(number, 1.0, workload=hash, program=name, machine=hash, device=name))
+
+    def programs(*words: str) -> list[str]:
+        _, out, _ = run(capsys, *words, "--db", str(path), "--json")
+        return [row["program"] for row in map(json.loads, out.splitlines()) if row["kind"] == "record"]
+
+    assert programs("export", "--program", "f") == ["f"] and programs("export", "--program", "f0") == ["g"]
+    assert programs("top", "--machine", "f") == ["f"] and programs("top", "--machine", "f0") == ["g"]

@@ -1,5 +1,6 @@
 """Tuning from start to end with made-up measurements: budgets, signals, runs, records known before."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -7,14 +8,18 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import chaos
 import msgspec
 import pytest
 from test_search import TEXT, WELL, drawn, space
 
+from mslang.backend.backend import BackEnd
+from mslang.backend.llvm.backend import LLVM
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
+from mslang.runtime.timing import Limits
 from mslang.schedule.interpret import World
 from mslang.schedule.space import Candidate
 from mslang.schedule.strategies import space_of
@@ -30,9 +35,11 @@ from mslang.tune import task as task_module
 from mslang.tune import tune as tune_module
 from mslang.tune.budget import Budget
 from mslang.tune.claim import claimed_run
+from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
+from mslang.tune.planning import problem_of
 from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Trial, Warned
-from mslang.tune.record import Outcome
+from mslang.tune.record import Outcome, Record
 from mslang.tune.roofline import Roofline, rated_dtype
 from mslang.tune.scale import Scale
 from mslang.tune.task import Settings, Task
@@ -57,11 +64,13 @@ def go(
     incumbent: Candidate | None = None,
     listen: Callable[[Event], None] = lambda _: None,
     workers: int = 1,
+    cache: Literal["warm", "cold"] | None = None,
+    backend: BackEnd | None = None,
 ) -> Finished:
     found = space()
     return tune(
-        Task(found.program, found, GENERIC, "gemm.ms"),
-        Settings(seed, budget or Budget(8), strategy="replay_trace"),
+        Task(found.program, found, GENERIC, "gemm.ms", backend=backend),
+        Settings(seed, budget or Budget(8), Limits(cache=cache), strategy="replay_trace"),
         database=folder / "r.db",
         workers=workers,
         resume=resume,
@@ -84,12 +93,35 @@ def test_what_is_known_is_not_measured_again(tmp_path: Path) -> None:
     assert second.best is not None and first.best is not None and second.best.candidate == first.best.candidate
 
 
+def test_times_with_warm_and_with_cold_caches_do_not_stand_for_each_other(tmp_path: Path) -> None:
+    gpu, work = (
+        msgspec.structs.replace(LLVM, caches="cold"),
+        Work(chaos.prepare, chaos.build_well, chaos.measure_as_a_gpu),
+    )
+    go(tmp_path, work, backend=gpu)
+    # A measurement would crash now.
+    assert go(tmp_path, DEADLY, backend=gpu).known == 8
+    assert go(tmp_path, DEADLY, backend=gpu, cache="cold").known == 8
+    warm = go(tmp_path, work, backend=gpu, cache="warm")
+    assert warm.known == 0 and warm.best is not None and warm.best.cold is False
+    # Nor does the strategy know times of the other kind.
+    with Database(tmp_path / "r.db") as store:
+        records = [r for r in store.records() if isinstance(r, Record)]
+    for cache in ("warm", "cold"):
+        settings = Settings(limits=Limits(cache=cache))
+        known = problem_of(Task(space().program, space(), GENERIC, "gemm.ms"), settings, records, lambda: False).known
+        assert len(known) == sum(r.cold is (cache == "cold") for r in records) > 8
+    # A run goes on as it was begun.
+    resumed = go(tmp_path, work, backend=gpu, cache="cold", resume=True, budget=Budget(10))
+    assert resumed.best is not None and resumed.best.cold is False
+
+
 def test_records_of_another_machine_are_neither_reused_nor_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go(tmp_path)
     monkeypatch.setattr(task_module, "this_machine", lambda: Machine("another", "zen × 96"))
-    monkeypatch.setattr(database_module, "_this_machine", lambda: "another")
+    monkeypatch.setattr(database_module, "this_machine", lambda: Machine("another", "zen × 96"))
     told: list[Event] = []
     done = go(tmp_path, listen=told.append)
     assert not any(e.known for e in told if isinstance(e, Trial)) and done.known == 0
@@ -189,6 +221,42 @@ def test_a_run_goes_on_in_one_process_at_a_time(tmp_path: Path) -> None:
     holder.kill()
     holder.wait(60)
     assert go(tmp_path, budget=Budget(10), resume=True).tally.trials == 10
+
+
+def test_a_run_that_cannot_be_claimed_is_not_said_to_be_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    (tmp_path / "r.db-lock").mkdir()
+    with pytest.raises(MsError) as error, claimed_run(tmp_path / "r.db", "a"):
+        pass
+    assert error.value.diagnostic.code == "MS603" and error.value.diagnostic.why == "Is a directory"
+    monkeypatch.setattr("fcntl.lockf", without_locks)
+    with pytest.raises(MsError) as error, claimed_run(tmp_path / "s.db", "a"):
+        pass
+    assert error.value.diagnostic.code == "MS603" and error.value.diagnostic.why == "No locks available"
+    # What goes wrong while the run is held is something else.
+    monkeypatch.setattr("fcntl.lockf", lambda *_: None)
+    with pytest.raises(FileNotFoundError), claimed_run(tmp_path / "s.db", "a"):
+        raise FileNotFoundError
+
+
+def test_a_store_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with claimed_run(Path(MEMORY), "a"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_records_is_not_resumed_before_one_with_records(tmp_path: Path) -> None:
+    told: list[Event] = []
+    go(tmp_path, listen=told.append)
+    with Database(tmp_path / "r.db") as store:
+        (run,) = store.runs()
+        store.add_run(msgspec.structs.replace(run, id="empty", created=""))
+        assert [r.id for r in store.runs()] == [run.id, "empty"]
+    go(tmp_path, budget=Budget(10), resume=True, listen=told.append)
+    assert {e.run for e in told if isinstance(e, Started)} == {run.id}
 
 
 def test_a_store_that_is_removed_during_a_run_loses_nothing(tmp_path: Path) -> None:
