@@ -31,7 +31,6 @@ def confirm_finalists(
     workers: Workers,
     candidate: Callable[[Record], Candidate],
     end: float | None,
-    grace: float = 0.0,
 ) -> Confirmed:
     """Measure the fastest candidates again, and verify them on dense inputs.
 
@@ -40,11 +39,8 @@ def confirm_finalists(
         trials: what builds and measures.
         workers: the processes that do it.
         candidate: the candidate of a record.
-        end: when the budget's time is over (monotonic).
-        grace: so many seconds more the first of them may take.
+        end: when the budget's time is over (monotonic); the first of them may take as long as `workers` waits.
     """
-    # The first of them is measured even if that takes a little longer than the budget.
-    workers.until = None if end is None else end + grace
 
     def measure(record: Record) -> Result | None:
         try:

@@ -41,6 +41,9 @@ from mslang.tune.workers import BudgetSpent, Pending, Workers
 GENERATION = 16
 """Candidates that are proposed together, whatever the number of workers."""
 
+GRACE = 0.05
+"""The share of the budget's time by which the second measurement may exceed it."""
+
 
 class Search:
     """One search over one task, a generation at a time.
@@ -356,6 +359,10 @@ class Search:
 
         Returns whether there is one. Records that another run of this machine confirmed are not measured again.
         """
+        seconds = self._settings.budget.seconds
+        end = self._start + seconds if end is None and seconds is not None else end
+        # The first of them is measured even if that takes a little longer than the budget.
+        self._workers.until = None if end is None else end + GRACE * (seconds or 0.0)
         finalists = self._history.fastest_first()
         incumbent = None if self._incumbent is None else self._measured_incumbent(*self._incumbent)
         if incumbent is not None:
@@ -364,9 +371,7 @@ class Search:
             self._history.best = finalists[0]
             return True
         self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
-        seconds = self._settings.budget.seconds
-        end = self._start + seconds if end is None and seconds is not None else end
-        found = confirm_finalists(finalists, self._trials, self._workers, self._candidate, end, 0.05 * (seconds or 0.0))
+        found = confirm_finalists(finalists, self._trials, self._workers, self._candidate, end)
         if not (found.failed or found.ordered):
             return False
         before = {r.candidate: r for r in finalists}
