@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import msgspec
-
-from mslang.schedule.space import Candidate, Space
+from mslang.diagnostics import MsError
+from mslang.schedule.space import Candidate
 from mslang.tune.comparison import Compared
 from mslang.tune.confirm import REMEASURED, Confirmed, confirm
-from mslang.tune.record import Record, Result
+from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.trials import Trials
 from mslang.tune.workers import BudgetSpent, Workers
 
@@ -47,6 +46,9 @@ def confirm_finalists(
             return trials.measure_again(record.candidate, lambda: candidate(record))
         except BudgetSpent:
             return None
+        except MsError as error:
+            # The record is of a program that can no longer be made.
+            return Result(Outcome.ILLEGAL, error.diagnostic.message)
         finally:
             workers.until = end
 
@@ -57,8 +59,3 @@ def confirm_finalists(
             return None
 
     return confirm(finalists, measure, compare, lambda: end is not None and time.monotonic() >= end)
-
-
-def candidate_of(record: Record, space: Space) -> Candidate:
-    """The candidate of a space that a record is of."""
-    return space.replay(msgspec.json.decode(record.decisions), strict=False)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.resources import stdlib_folder
 from mslang.schedule import rules
-from mslang.tune.record import Sources
+from mslang.tune.record import Record, Sources
 
 
 def space_hash(text: str) -> str:
@@ -48,3 +49,17 @@ def changed_since(sources: Sources) -> tuple[str, ...]:
     """What has changed since a record was made, as far as it says."""
     now = {"the rules": (sources.rules, rules_hash()), "the library": (sources.library, library_hash())}
     return tuple(name for name, (then, here) in now.items() if then and then != here)
+
+
+def stale(record: Record, why: str) -> MsError:
+    """The error of a record whose trace no longer means what was measured."""
+    changed = " and ".join(changed_since(record.sources))
+    since = f"; {changed} changed since" if changed else ""
+    return ScheduleError(
+        problem(
+            "MS610",
+            f"record {record.id} is stale",
+            why=f"{why}; mslang {record.version} made it{since}",
+            help="`mslang tune` measures it again",
+        )
+    )

@@ -24,7 +24,7 @@ from mslang.search.strategy import Factory, Observed, Proposal, Rejections, Stra
 from mslang.tune.comparison import Gap
 from mslang.tune.confirm import REMEASURED
 from mslang.tune.database import Database
-from mslang.tune.finalists import candidate_of, confirm_finalists, with_incumbent
+from mslang.tune.finalists import confirm_finalists, with_incumbent
 from mslang.tune.history import History
 from mslang.tune.job import Prepared
 from mslang.tune.lessons import Taught, packed, taught
@@ -32,7 +32,7 @@ from mslang.tune.planning import problem_of
 from mslang.tune.progress import Confirming, Finished, Generation, Listener, Sketched, Started, Trial
 from mslang.tune.quality import rank_correlation
 from mslang.tune.record import Outcome, Record, Result
-from mslang.tune.recording import Texts, observed_of, record_of, texts_of
+from mslang.tune.recording import Texts, candidate_of, observed_of, record_of, texts_of
 from mslang.tune.roofline import Roofline
 from mslang.tune.task import Settings, Task
 from mslang.tune.trials import Trials

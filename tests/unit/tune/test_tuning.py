@@ -16,7 +16,7 @@ from test_search import TEXT, WELL, drawn, space
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
 from mslang.schedule.interpret import World
-from mslang.schedule.space import Candidate
+from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
 from mslang.search.replay_trace import distinct_candidates
 from mslang.search.strategy import Problem, Rejections
@@ -33,6 +33,7 @@ from mslang.tune.claim import claimed_run
 from mslang.tune.database import Database
 from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Trial, Warned
 from mslang.tune.record import Outcome
+from mslang.tune.recording import candidate_of
 from mslang.tune.roofline import Roofline, rated_dtype
 from mslang.tune.scale import Scale
 from mslang.tune.task import Settings, Task
@@ -57,8 +58,9 @@ def go(
     incumbent: Candidate | None = None,
     listen: Callable[[Event], None] = lambda _: None,
     workers: int = 1,
+    where: Space | None = None,
 ) -> Finished:
-    found = space()
+    found = space() if where is None else where
     return tune(
         Task(found.program, found, GENERIC, "gemm.ms"),
         Settings(seed, budget or Budget(8), strategy="replay_trace"),
@@ -82,6 +84,31 @@ def test_what_is_known_is_not_measured_again(tmp_path: Path) -> None:
     assert [e.known for e in told if isinstance(e, Trial)] == [True] * 8
     assert second.known == 8 and second.confirmed and first.known == 0
     assert second.best is not None and first.best is not None and second.best.candidate == first.best.candidate
+
+
+def tiled(text: str, name: str = "tiled") -> Space:
+    return space_of(load("gemm.ms", text), name, world=World(machine=GENERIC))
+
+
+def test_a_record_stands_for_the_program_that_was_measured_whatever_its_decisions_mean_now(tmp_path: Path) -> None:
+    best = go(tmp_path, budget=Budget(20)).best
+    assert best is not None
+    swapped = tiled(TEXT.replace("mm.i.split(ti)", "mm.i.split([_, 2, ti[1]])").replace("i0, i1 =", "i0, i2, i1 ="))
+    assert structural_hash(swapped.replay(msgspec.json.decode(best.decisions)).program) != best.candidate
+    assert structural_hash(candidate_of(best, swapped).program) == best.candidate
+    with pytest.raises(MsError) as error:
+        candidate_of(msgspec.structs.replace(best, trace=best.trace.replace("reorder", "# ")), swapped)
+    assert error.value.diagnostic.code == "MS610"
+
+
+def test_a_finalist_that_can_no_longer_be_made_gives_way_to_the_next(tmp_path: Path) -> None:
+    first = go(tmp_path)
+    assert first.best is not None
+    with Database(tmp_path / "r.db") as store:
+        store.add(msgspec.structs.replace(first.best, decisions="{}", trace="schedule best for gemm { }", id=None))
+    done = go(tmp_path, resume=True)
+    assert done.confirmed and done.best is not None and done.best.candidate != first.best.candidate
+    assert done.tally.outcomes[Outcome.ILLEGAL] == 1
 
 
 def test_records_of_another_machine_are_neither_reused_nor_resumed(
