@@ -70,6 +70,11 @@ def record_of(task: Task, settings: Settings, run: str, texts: Texts, hash: str,
     )
 
 
+def adopted(record: Record, texts: Texts) -> Record:
+    """A record of another run whose candidate is one of this run: the other may have had another space, and names."""
+    return msgspec.structs.replace(record, schedule=texts.schedule, trace=texts.trace, decisions=texts.decisions)
+
+
 def candidate_of(record: Record, space: Space) -> Candidate:
     """The candidate that a record is of: a point of the space, or what its trace makes of the program.
 

@@ -32,7 +32,7 @@ from mslang.tune.planning import problem_of
 from mslang.tune.progress import Confirming, Finished, Generation, Listener, Sketched, Started, Trial
 from mslang.tune.quality import rank_correlation
 from mslang.tune.record import Outcome, Record, Result
-from mslang.tune.recording import Texts, candidate_of, observed_of, record_of, texts_of
+from mslang.tune.recording import Texts, adopted, candidate_of, observed_of, record_of, texts_of
 from mslang.tune.roofline import Roofline
 from mslang.tune.task import Settings, Task
 from mslang.tune.trials import Trials
@@ -320,7 +320,7 @@ class Search:
                     return observed, why
                 self._introduce(p)
                 if record is not None:
-                    self._history.reused.add(p.hash)
+                    record = self._reused(record, p.candidate)
                 else:
                     ready = built.get(p.hash) or self._trials.built(self._trials.start(p.candidate))
                     with profiling.scope("measure"):
@@ -348,6 +348,10 @@ class Search:
         made = record_of(self._task, self._settings, self._run, texts, hash, result, trial)
         with profiling.scope("commit"):
             return self._database.add(made)
+
+    def _reused(self, record: Record, candidate: Candidate) -> Record:
+        self._history.reused.add(record.candidate)
+        return adopted(record, texts_of(candidate, self._settings.name))
 
     def _show(self, record: Record, predicted: float | None) -> None:
         better = self._history.add(record)
@@ -394,9 +398,8 @@ class Search:
         self._extra = hash
         known = self._history.reusable(hash)
         if known is not None and known.cost is not None:
-            self._history.reused.add(hash)
-            self._history.records[hash] = known
-            return known
+            self._history.records[hash] = self._reused(known, incumbent)
+            return self._history.records[hash]
         try:
             result = self._trials.measure_again(hash, lambda: incumbent)
         except BudgetSpent:
