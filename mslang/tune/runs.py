@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from mslang.diagnostics import MsError, problem
 from mslang.tune.budget import Budget
 from mslang.tune.database import Database
+from mslang.tune.origin import drawn_hash
 from mslang.tune.record import Run
 from mslang.tune.task import Settings, Task
 
@@ -21,11 +22,17 @@ class _Arguments(msgspec.Struct, frozen=True):
     strategy: str = "replay_trace"
     """Runs that say nothing are from before there was another one."""
     cost_model: str | None = None
+    drawn: str = ""
+    """What stands for the space, see `drawn_hash`; older runs do not say."""
+
+
+def _begun(run: Run) -> _Arguments:
+    return msgspec.json.decode(run.arguments or "{}", type=_Arguments)
 
 
 def _as_begun(settings: Settings, run: Run) -> Settings:
     """The settings with what decides a run's candidates: seed, strategy and model, and the trials planned with."""
-    begun = msgspec.json.decode(run.arguments or "{}", type=_Arguments)
+    begun = _begun(run)
     return msgspec.structs.replace(
         settings,
         seed=run.seed,
@@ -44,26 +51,20 @@ def run_of(
         store: the record store; a new run is put into it.
         task: what is tuned.
         settings: the seed and the budget of a new run.
-        resume: take the last run of this program, space, target and machine.
+        resume: take the last run of this program, space, target and machine, with the space as it is now.
         taken: runs that other tasks have taken.
 
     Raises:
         MsError: MS503, there is no run to resume.
     """
-    workload = task.workload
+    workload, drawn = task.workload, drawn_hash(task.space)
     if resume:
         wanted = (workload.source, task.space.name, task.target.name, task.machine.key)
         runs = (r for r in store.runs() if r.id not in taken)
-        like = [r for r in runs if (r.source, r.space, r.target, r.machine) == wanted]
+        named = [r for r in runs if (r.source, r.space, r.target, r.machine) == wanted]
+        like = [r for r in named if _begun(r).drawn in ("", drawn)]
         if not like:
-            raise MsError(
-                problem(
-                    "MS503",
-                    f"there is no run of {task.program.name} in {task.space.name} to resume",
-                    why=f"{store.path} has none of this program, space, target and machine",
-                    help="leave out --resume to start one",
-                )
-            )
+            raise _nothing_to_resume(store, task, named)
         return like[-1].id, _as_begun(settings, like[-1])
     run = Run(
         secrets.token_hex(4),
@@ -72,7 +73,7 @@ def run_of(
         workload.hash,
         task.target.name,
         settings.seed,
-        msgspec.json.encode(_Arguments(settings.budget, settings.strategy, settings.cost_model)).decode(),
+        msgspec.json.encode(_Arguments(settings.budget, settings.strategy, settings.cost_model, drawn)).decode(),
         machine=task.machine.key,
         source=workload.source,
     )
@@ -80,3 +81,15 @@ def run_of(
     store.add_machine(task.machine)
     store.add_run(run)
     return run.id, settings
+
+
+def _nothing_to_resume(store: Database, task: Task, named: Sequence[Run]) -> MsError:
+    """Why there is no run to resume, though perhaps some of a space of this name."""
+    why = f"{store.path} has none of this program, space, target and machine"
+    way = "leave out --resume to start one"
+    if named:
+        why = f"the space of run {named[-1].id} made other candidates than {task.space.name} makes now"
+        way = f"restore the space (its text, `--rules`), or {way}"
+    return MsError(
+        problem("MS503", f"there is no run of {task.program.name} in {task.space.name} to resume", why=why, help=way)
+    )

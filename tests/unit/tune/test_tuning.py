@@ -17,13 +17,14 @@ from test_search import TEXT, WELL, drawn, space
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
 from mslang.schedule.interpret import World
+from mslang.schedule.rules.automatic import automatic_space, space_named
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
 from mslang.search.replay_trace import distinct_candidates
 from mslang.search.strategy import Problem, Rejections
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
-from mslang.target.description import GENERIC
+from mslang.target.description import AVX2, GENERIC
 from mslang.target.machine import Machine
 from mslang.tune import database as database_module
 from mslang.tune import session as session_module
@@ -123,6 +124,31 @@ def test_a_finalist_that_can_no_longer_be_made_gives_way_to_the_next(tmp_path: P
     done = go(tmp_path, resume=True)
     assert done.confirmed and done.best is not None and done.best.candidate != first.best.candidate
     assert done.tally.outcomes[Outcome.ILLEGAL] == 1
+
+
+ANOTHER = "let ti ~ perfect_tile(mm.i, n = 2, max_inner = 32)\n    let more ~ choose([1, 2])"
+
+
+def test_a_run_whose_space_was_edited_is_not_resumed(tmp_path: Path) -> None:
+    go(tmp_path)
+    first, _, rest = TEXT.partition("let ti ~ perfect_tile(mm.i, n = 2, max_inner = 32)")
+    edited = tiled(f"{first}{ANOTHER}{rest}")
+    with pytest.raises(MsError) as error:
+        go(tmp_path, where=edited, resume=True)
+    diagnostic = error.value.diagnostic
+    assert diagnostic.code == "MS503" and "made other candidates than tiled makes now" in str(diagnostic.why)
+    go(tmp_path, where=edited)
+    # The last run of the space as it is now goes on, though it is not the last of its name.
+    beside = tiled(f"{TEXT}schedule best for gemm {{ mm.i.parallel() }}")
+    assert go(tmp_path, where=beside, budget=Budget(12), resume=True).tally.trials == 12
+
+
+def test_a_run_of_other_rules_is_not_resumed(tmp_path: Path) -> None:
+    program = parse_program(TEXT.partition("schedule")[0])
+    go(tmp_path, where=space_named(program, AVX2, "quick"))
+    with pytest.raises(MsError) as error:
+        go(tmp_path, where=automatic_space(program, AVX2), resume=True)
+    assert error.value.diagnostic.code == "MS503"
 
 
 def test_records_of_another_machine_are_neither_reused_nor_resumed(
