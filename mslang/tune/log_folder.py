@@ -25,6 +25,9 @@ from mslang.tune.progress import Ended, Event, Generation, Planned, PlannedTask,
 class LogFolder:
     """A callback that keeps the log of a session in a folder; what a resumed run adds is appended.
 
+    Generations that a resumed run replays are there again, and so are trials whose records other runs made: of a
+    generation the last line counts, of a candidate the first.
+
     Args:
         folder: where each task gets a folder named as its run; made when the first task starts.
     """

@@ -88,7 +88,9 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Generation(msgspec.Struct, frozen=True):
-    """A generation is measured: its number, its trials, and how it was found.
+    """A generation is measured, or the search ends within it: its number, its trials, and how it was found.
+
+    A resumed run reports those again that it replays: the last event of a number counts.
 
     Args:
         number: counted from 0 within the task.

@@ -20,17 +20,17 @@ from mslang.search.lessons import Teacher
 from mslang.search.models.boosting import is_installed
 from mslang.search.models.registry import default_models
 from mslang.search.registry import strategy_named
-from mslang.search.strategy import Factory, Observed, Proposal, Rejections, Strategy
+from mslang.search.strategy import Factory, Observed, Proposal, Strategy
 from mslang.tune.comparison import Gap
 from mslang.tune.confirm import REMEASURED
 from mslang.tune.database import Database
 from mslang.tune.finalists import confirm_finalists, with_incumbent
+from mslang.tune.generation import Measured
 from mslang.tune.history import History
 from mslang.tune.job import Prepared
 from mslang.tune.lessons import Taught, packed, taught
 from mslang.tune.planning import problem_of
-from mslang.tune.progress import Confirming, Finished, Generation, Listener, Sketched, Started, Trial
-from mslang.tune.quality import rank_correlation
+from mslang.tune.progress import Confirming, Finished, Listener, Sketched, Started, Trial
 from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.recording import Texts, adopted, candidate_of, observed_of, record_of, texts_of
 from mslang.tune.roofline import Roofline
@@ -102,8 +102,10 @@ class Search:
         self._stopped = False
         self._start = time.monotonic() if started is None else started
         self._limit = settings.budget.trials
-        self._unfinished: tuple[Sequence[Proposal], list[Observed]] = (), []
-        """A generation of which the last step measured a part, and what it gave."""
+        self._unfinished = Measured()
+        """A generation of which the last step measured a part."""
+        self._generations = 0
+        """How many were reported."""
         self.curve: tuple[float, ...] = ()
         """The lowest cost after each generation; infinite where nothing was valid."""
         self._history.resume(database.records(run=run))
@@ -125,7 +127,7 @@ class Search:
     @property
     def unfinished(self) -> bool:
         """Whether the last step ran out of trials within a generation; the next one goes on with it."""
-        return bool(self._unfinished[0])
+        return bool(self._unfinished.proposals)
 
     def run(self) -> Finished:
         """Search until the budget is spent, the space is exhausted, or `stop` is called, or a KeyboardInterrupt."""
@@ -193,46 +195,34 @@ class Search:
         why = self._over(counting=not self._history.unseen)
         if why is not None:
             return why
-        proposals, seen = self._unfinished
-        rejections = Rejections()
-        if not proposals:
+        generation = self._unfinished
+        if not generation.proposals:
             # All of a generation even if fewer trials are left: a run that is resumed with more of them continues it.
             with profiling.scope("draw"):
                 proposals = strategy.propose(GENERATION)
-            rejections = strategy.rejections.take()
-            self._history.tally.reject(rejections)
-        if not proposals:
+            generation = Measured(proposals, (), strategy.rejections.take())
+            self._history.tally.reject(generation.rejections)
+        if not generation.proposals:
             return self._over() or "the space is exhausted: no draw gives a new candidate"
-        before = self.trials
         try:
-            observed, why = self._try(proposals[len(seen) :])
+            observed, why = self._try(generation.left)
         except BudgetSpent:
             return budget.time_is_up
-        observed = [*seen, *observed]
-        self._generation(proposals, observed, rejections, self.trials - before)
+        generation = msgspec.structs.replace(generation, observed=(*generation.observed, *observed))
+        self.curve = (*self.curve, min((*generation.costs, *self.curve[-1:]), default=math.inf))
         cut = why is not None and self._limit is not None and self.trials >= self._limit
-        self._unfinished = (proposals, observed) if cut else ((), [])
+        self._unfinished = generation if cut else Measured()
+        if not cut:
+            self._report(generation)
         if why is None:
             with profiling.scope("model"):
-                strategy.observe(observed)
+                strategy.observe(generation.observed)
         return why
 
-    def _generation(
-        self, proposals: Sequence[Proposal], observed: Sequence[Observed], rejections: Rejections, trials: int
-    ) -> None:
-        """Note the best after a generation, and report it."""
-        costs = [o.cost for o in observed if o.cost is not None]
-        pairs = [(p.predicted, o.cost) for p, o in zip(proposals, observed) if p.predicted is not None and o.cost]
-        event = Generation(
-            len(self.curve),
-            trials,
-            drafted=max(rejections.drafted, len(proposals) + rejections.total),
-            rejected={**rejections.constraint, **rejections.illegal},
-            duplicates=rejections.duplicates,
-            quality=rank_correlation(pairs),
-        )
-        self.curve = (*self.curve, min((*costs, *self.curve[-1:]), default=math.inf))
-        self._listen(event)
+    def _report(self, generation: Measured) -> None:
+        """Report a generation, once in this process: a resumed run reports those again that it replays."""
+        self._listen(generation.event(self._generations))
+        self._generations += 1
 
     def finish(self, reason: str, end: float | None = None, *, confirm: bool = True) -> Finished:
         """Measure the best again and sum up; the search is over.
@@ -243,6 +233,8 @@ class Search:
             confirm: whether there is a second measurement.
         """
         confirmed = False
+        if self.unfinished:
+            self._report(self._unfinished)
         try:
             if confirm:
                 with profiling.scope("confirm"):

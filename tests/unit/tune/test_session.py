@@ -12,6 +12,7 @@ import pytest
 from test_search import TEXT, WELL
 
 from mslang.diagnostics import MsError, problem
+from mslang.report.gather import gather
 from mslang.schedule.interpret import World
 from mslang.schedule.strategies import space_of
 from mslang.search import exhaustive
@@ -253,6 +254,27 @@ def test_the_log_folder_says_what_happened(tmp_path: Path) -> None:
         assert '"kind":"finished"' in events and '"kind":"preparing"' in events
 
 
+@pytest.mark.parametrize("trials", [20, 32])
+def test_the_report_of_a_resumed_session_is_that_of_an_uninterrupted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trials: int
+) -> None:
+    def reported(name: str, *budgets: int) -> list[tuple[object, ...]]:
+        folder = tmp_path / name
+        for k, budget in enumerate(budgets):
+            log = ("log folder", LogFolder(folder / "logs"))
+            go(folder, ("second",), budget=Budget(budget), strategy="auto", resume=k > 0, callbacks=(log,))
+        with Database(folder / "r.db") as store:
+            return [(f.rejected, f.quality, f.predicted, [p.cost for p in f.points]) for f in gather(store)]
+
+    monkeypatch.setitem(globals(), "TEXT", TEXT.replace("    reorder", '    require tj[1] > 2, "narrow"\n    reorder'))
+    # Trials that another run has on record are reported again when they are proposed again.
+    go(tmp_path / "whole", ("second",), budget=Budget(10), strategy="replay_trace")
+    go(tmp_path / "parts", ("second",), budget=Budget(10), strategy="replay_trace")
+    [whole] = reported("whole", 40)
+    assert reported("parts", trials, 40) == [whole]
+    assert whole[0] and whole[2] and len(whole[3]) < 40
+
+
 def test_a_log_folder_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     told: list[Event] = []
@@ -289,5 +311,5 @@ def test_a_generation_that_was_cut_is_continued(tmp_path: Path) -> None:
     go(tmp_path / "a", ("second", "first"), work=work, budget=Budget(10), listen=told.append, strategy="replay_trace")
     alone: list[Event] = []
     go(tmp_path / "b", ("second",), budget=Budget(10), listen=alone.append, strategy="replay_trace")
-    assert [g.trials for g in of(told, Generation)] == [5, 5]
+    assert [(g.task, g.number, g.trials) for g in of(told, Generation)] == [("second", 0, 10)]
     assert [t.record.candidate for t in of(told, Trial)] == [t.record.candidate for t in of(alone, Trial)]
