@@ -59,8 +59,11 @@ class LogFolder:
         run = self._runs[event.task] = self._folder / event.run
         (run / "sketches").mkdir(parents=True, exist_ok=True)
         planned = self._planned.get(event.task)
-        known = msgspec.to_builtins(event) | ({} if planned is None else msgspec.to_builtins(planned))
+        # The best so far is no part of what is searched.
+        begun = msgspec.structs.replace(event, best=None)
+        known = msgspec.to_builtins(begun) | ({} if planned is None else msgspec.to_builtins(planned))
         text = known.pop("text", "")
+        del known["best"]
         (run / "task.json").write_bytes(msgspec.json.format(msgspec.json.encode(known), indent=2))
         (run / "program.ms").write_text(text)
 

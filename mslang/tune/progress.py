@@ -49,7 +49,7 @@ class Preparing(msgspec.Struct, frozen=True):
 class Started(msgspec.Struct, frozen=True):
     """A search begins: what is searched, where records go, and how many trials it may take (None: no limit).
 
-    `strategy` says in a line how it is searched.
+    `strategy` says in a line how it is searched. A resumed run has `resumed` trials on record, `best` among them.
     """
 
     program: str
@@ -60,6 +60,7 @@ class Started(msgspec.Struct, frozen=True):
     trials: int | None
     resumed: int = 0
     strategy: str = ""
+    best: Record | None = None
     task: str = ""
 
 

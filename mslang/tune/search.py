@@ -151,7 +151,7 @@ class Search:
         names = task.program.name, task.space.name, task.target.name
         explained = [x for x in (self._begun().explanation(), str(self._taught or "")) if x]
         about = self._settings.budget.trials, self.trials, "; ".join(explained)
-        self._listen(Started(*names, self._run, str(self._database.path), *about))
+        self._listen(Started(*names, self._run, str(self._database.path), *about, best=self._history.best))
 
     def _begun(self) -> Strategy:
         """The strategy, made when first needed, as it may look at the whole space."""
@@ -301,12 +301,12 @@ class Search:
         proposals = proposals[: late or 1]
         observed: list[Observed] = []
         for p in proposals:
-            record = self._history.unseen.pop(p.hash, None)
+            record = self._history.replayed(p.hash)
             if record is None:
                 record = self._history.reusable(p.hash)
                 if record is None:
                     # A resumed run that proposes something new has caught up, or its space or model is another now.
-                    self._history.unseen.clear()
+                    self._history.catch_up()
                 why = self._over()
                 if why is not None:
                     return observed, why

@@ -215,6 +215,43 @@ def test_a_signal_during_the_search_keeps_what_was_found(tmp_path: Path, number:
     assert done.confirmed is (number == signal.SIGINT)
 
 
+@pytest.mark.parametrize("stop", [3, 9, 20])
+def test_patience_ends_a_resumed_run_where_it_ends_the_uninterrupted_one(tmp_path: Path, stop: int) -> None:
+    def tried(folder: str, stop: int | None = None, resume: bool = False) -> list[str]:
+        """The candidates of a run, some of which another run has tried."""
+        told: list[str] = []
+
+        def hear(event: Event) -> None:
+            if isinstance(event, Trial):
+                told.append(event.record.candidate)
+                if len(told) == stop:
+                    raise KeyboardInterrupt
+
+        go(tmp_path / folder, seed=4, budget=Budget(60, patience=25), resume=resume, listen=hear)
+        return told
+
+    for folder in ("whole", "parts"):
+        go(tmp_path / folder, seed=7, budget=Budget(20))
+    whole = tried("whole")
+    parts = [*tried("parts", stop), *tried("parts", resume=True)]
+    # Those that are known are reported again when the run that was resumed proposes them again.
+    assert len(whole) == 26 and list(dict.fromkeys(parts)) == whole
+
+
+def test_a_resumed_run_begins_with_its_best(tmp_path: Path) -> None:
+    first = go(tmp_path)
+    told: list[Event] = []
+    done = go(tmp_path, budget=Budget(20), resume=True, listen=told.append)
+    [started] = [e for e in told if isinstance(e, Started)]
+    assert started.best == first.best
+    best = first.best
+    for event in told:
+        if isinstance(event, Trial):
+            assert event.better is (best is None or (event.record.cost or 9.0) < (best.cost or 0.0))
+            best = event.record if event.better else best
+    assert done.best is not None and best is not None and done.best.candidate == best.candidate
+
+
 @pytest.mark.usefixtures("default_signals")
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
     """As `nohup` starts a program: the search outlives the terminal."""
