@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.equal import correspondence, structural_hash, workload_hash
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
@@ -11,7 +10,7 @@ from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.space import Candidate
 from mslang.sema.module import Module
 from mslang.sema.program import parse_program
-from mslang.tune.origin import changed_since
+from mslang.tune.origin import stale
 from mslang.tune.record import Record, Workload
 
 
@@ -43,17 +42,3 @@ def candidate_of(
     if workload_hash(moved.program) != workload_hash(candidate.program):
         raise stale(record, f"its trace makes another program of `{program.name}` than of `{made_for.name}`")
     return moved
-
-
-def stale(record: Record, why: str) -> MsError:
-    """The error of a record whose trace no longer means what was measured."""
-    changed = " and ".join(changed_since(record.sources))
-    since = f"; {changed} changed since" if changed else ""
-    return ScheduleError(
-        problem(
-            "MS610",
-            f"record {record.id} is stale",
-            why=f"{why}; mslang {record.version} made it{since}",
-            help="`mslang tune` measures it again",
-        )
-    )

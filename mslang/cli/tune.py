@@ -312,19 +312,19 @@ def _sum_up(
             for place in dict.fromkeys(place for found in places.values() for place in found):
                 print(f"schedule  {place}")
     if any(done.interrupted for _, done in tuned):
-        note(f"go on with: {_resuming(args, [one for one, _ in tuned])}")
+        note(f"go on with: {_resuming(args)}")
 
 
-def _resuming(args: argparse.Namespace, chosen: list[Chosen]) -> str:
-    """The command that resumes an interrupted session."""
-    items = [f"{m.task.file}:{m.space}" for one in chosen for m in one.members]
-    words = ["mslang", "tune", *items, "--resume"]
+def _resuming(args: argparse.Namespace) -> str:
+    """The command that resumes an interrupted session; seed, strategy and cost model are those of its runs."""
+    words = ["mslang", "tune", *args.files, "--resume"]
     for option, value in (
         ("--db", args.db),
         ("--target", args.target),
         ("--trials", args.trials),
-        ("--budget", None if args.budget is None else f"{args.budget:g}s"),
+        ("--budget", None if args.budget is None else f"{args.budget:.12g}s"),
         ("--patience", args.patience),
+        ("--rules", args.rules),
         ("--cache", args.cache),
         ("--builder", args.builder or None),
         ("--runner", args.runner or None),
@@ -339,10 +339,11 @@ def _resuming(args: argparse.Namespace, chosen: list[Chosen]) -> str:
         sizes = ",".join(f"{name}={size}" for name, size in each.sizes.items())
         words += ["--likely", f"{sizes}:{each.weight}"]
     for name, weight in args.weights:
-        words += ["--weight", f"{name}={weight:g}"]
+        words += ["--weight", f"{name}={weight:.12g}"]
     for package in args.extension:
         words += ["--extension", package]
     words += ["--write"] if args.write else []
+    words += ["--strict"] if args.strict else []
     words += ["--no-log"] if args.no_log else []
     words += ["--allow-native"] if args.allow_native else []
     words += ["--backend", args.backend] if args.backend else []

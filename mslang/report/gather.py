@@ -147,7 +147,12 @@ def _found(database: Database, run: Run, log: Path) -> Found | None:
     stages: Counter[str] = Counter()
     for r in records:
         stages.update(r.result.stages)
-    generations = _lines(log / "generations.jsonl")
+    # A resumed run appends what it replays: a generation that was interrupted is whole the last time, and a candidate
+    # that was known from other runs is there as often as it was proposed.
+    generations = {line.get("number"): line for line in _lines(log / "generations.jsonl")}.values()
+    trials: dict[object, dict[str, Any]] = {}
+    for line in _lines(log / "trials.jsonl"):
+        trials.setdefault(line.get("candidate"), line)
     rejected: Counter[str] = Counter()
     for line in generations:
         rejected.update(line.get("rejected") or {})
@@ -165,11 +170,7 @@ def _found(database: Database, run: Run, log: Path) -> Found | None:
         _profile(log / "profile.json"),
         tuple(importance([(d, c) for d, c in measured if isinstance(d, dict) and c > 0])[:16]),
         tuple((g["number"], g["quality"]) for g in generations if g.get("quality") is not None),
-        tuple(
-            (t["predicted"], t["cost"])
-            for t in _lines(log / "trials.jsonl")
-            if t.get("predicted") is not None and t.get("cost")
-        ),
+        tuple((t["predicted"], t["cost"]) for t in trials.values() if t.get("predicted") is not None and t.get("cost")),
         None if workload is None else _rated(workload.text, run),
         sum(isinstance(r, Diagnostic) for r in rows),
     )

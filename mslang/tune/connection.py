@@ -22,6 +22,10 @@ PATIENCE = 60.0
 _PAUSE = 0.02
 
 
+class StoreError(MsError):
+    """The record store cannot be used: nothing more can be kept."""
+
+
 def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     """A connection to a store of the present version; an older one is migrated, in memory if it is only read.
 
@@ -116,7 +120,7 @@ def faults(path: Path) -> Iterator[None]:
     """Turn SQLite's and the file system's errors into diagnostics.
 
     Raises:
-        MsError: MS601, the file is damaged or something else; MS603, it cannot be used.
+        StoreError: MS601, the file is damaged or something else; MS603, it cannot be used.
     """
     try:
         yield
@@ -124,7 +128,7 @@ def faults(path: Path) -> Iterator[None]:
         raise _unusable(path, str(error)) from error
     except (sqlite3.Error, OverflowError, UnicodeError) as error:
         # UnicodeError: SQLite's own message quotes damaged text.
-        raise MsError(
+        raise StoreError(
             problem(
                 "MS601",
                 f"{path} is not a record store, or is damaged",
@@ -137,7 +141,7 @@ def faults(path: Path) -> Iterator[None]:
 
 
 def _unusable(path: Path, why: str) -> MsError:
-    return MsError(
+    return StoreError(
         problem(
             "MS603",
             f"cannot use the database {path}",

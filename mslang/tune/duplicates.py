@@ -8,8 +8,8 @@ import msgspec
 
 from mslang.ir.equal import correspondence
 from mslang.schedule.renaming import renamed
-from mslang.tune.finalists import candidate_of
 from mslang.tune.record import Record
+from mslang.tune.recording import candidate_of
 from mslang.tune.tasks import Named
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from mslang.tune.progress import Event, Failed, Finished, Trial, Warned
+from mslang.tune.progress import Event, Failed, Finished, Started, Trial, Warned
+from mslang.tune.record import Record
 
 
 def as_builtins(event: Event) -> dict[str, Any]:
@@ -23,6 +24,9 @@ def as_builtins(event: Event) -> dict[str, Any]:
     match event:
         case Warned(diagnostic=d) | Failed(diagnostic=d):
             return {"kind": "diagnostic", **msgspec.to_builtins(d), "task": event.task}
+        case Started(best=best):
+            plain = msgspec.to_builtins(msgspec.structs.replace(event, best=None))
+            return {"kind": "started", **plain, "best": _best(best)}
         case Trial():
             return _trial(event)
         case Finished():
@@ -67,6 +71,10 @@ def _finished(event: Finished) -> dict[str, Any]:
             for r, g in zip(event.ties, event.gaps, strict=True)
         ],
         "reasons": [{"outcome": o.value, "reason": why, "count": n} for (o, why), n in tally.reasons.items()],
-        "best": best and {"id": best.id, "seconds": best.seconds, "schedule": best.schedule},
+        "best": _best(best),
         "task": event.task,
     }
+
+
+def _best(best: Record | None) -> dict[str, Any] | None:
+    return None if best is None else {"id": best.id, "seconds": best.seconds, "schedule": best.schedule}

@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import msgspec
-
-from mslang.schedule.space import Candidate, Space
+from mslang.diagnostics import MsError
+from mslang.schedule.space import Candidate
 from mslang.tune.comparison import Compared
 from mslang.tune.confirm import REMEASURED, Confirmed, confirm
-from mslang.tune.record import Record, Result
+from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.trials import Trials
 from mslang.tune.workers import BudgetSpent, Workers
 
@@ -31,7 +30,6 @@ def confirm_finalists(
     workers: Workers,
     candidate: Callable[[Record], Candidate],
     end: float | None,
-    grace: float = 0.0,
 ) -> Confirmed:
     """Measure the fastest candidates again, and verify them on dense inputs.
 
@@ -40,17 +38,17 @@ def confirm_finalists(
         trials: what builds and measures.
         workers: the processes that do it.
         candidate: the candidate of a record.
-        end: when the budget's time is over (monotonic).
-        grace: so many seconds more the first of them may take.
+        end: when the budget's time is over (monotonic); the first of them may take as long as `workers` waits.
     """
-    # The first of them is measured even if that takes a little longer than the budget.
-    workers.until = None if end is None else end + grace
 
     def measure(record: Record) -> Result | None:
         try:
             return trials.measure_again(record.candidate, lambda: candidate(record))
         except BudgetSpent:
             return None
+        except MsError as error:
+            # The record is of a program that can no longer be made.
+            return Result(Outcome.ILLEGAL, error.diagnostic.message)
         finally:
             workers.until = end
 
@@ -61,8 +59,3 @@ def confirm_finalists(
             return None
 
     return confirm(finalists, measure, compare, lambda: end is not None and time.monotonic() >= end)
-
-
-def candidate_of(record: Record, space: Space) -> Candidate:
-    """The candidate of a space that a record is of."""
-    return space.replay(msgspec.json.decode(record.decisions), strict=False)

@@ -31,8 +31,11 @@ class History:
         self.reused: set[str] = set()
         """The candidates of which a record of another run was taken over."""
         self.best: Record | None = None
+        """The fastest of this run, what it had on record when it was resumed included."""
         self.since_better = 0
-        """Trials since the best was found."""
+        """Trials since the best was found, as far as they were proposed: in the order of the uninterrupted run."""
+        self._lowest: float | None = None
+        """The lowest cost of these trials, as each was measured first."""
 
     def resume(self, records: Iterable[object]) -> None:
         """Count what this run has on record already."""
@@ -45,21 +48,34 @@ class History:
             self.records[record.candidate] = record
         for record in self.records.values():
             self.tally.add(record.result.outcome, record.result.reason)
-            self.note(record)
+        self.best = next(iter(self.fastest_first()), None)
+
+    def replayed(self, hash: str) -> Record | None:
+        """What the strategy was shown of a candidate before this run was resumed, which is now proposed again."""
+        record = self.unseen.pop(hash, None)
+        if record is not None:
+            self._count(record)
+        return record
+
+    def catch_up(self) -> None:
+        """Count what is on record and was not proposed again: the run goes on otherwise than it began."""
+        for record in self.unseen.values():
+            self._count(record)
+        self.unseen.clear()
 
     def add(self, record: Record) -> bool:
         """Count a record of this run; whether it is better than the best so far."""
         self.tally.add(record.result.outcome, record.result.reason)
         self.records[record.candidate] = record
-        return self.note(record)
-
-    def note(self, record: Record) -> bool:
-        """Whether a record is better than the best so far, which it then is."""
-        cost, best = record.cost, self.best_cost
-        better = cost is not None and (best is None or cost < best)
+        self._count(record)
+        better = _less(record.cost, self.best_cost)
         self.best = record if better else self.best
-        self.since_better = 0 if better else self.since_better + 1
         return better
+
+    def _count(self, record: Record) -> None:
+        better = _less(record.cost, self._lowest)
+        self._lowest = record.cost if better else self._lowest
+        self.since_better = 0 if better else self.since_better + 1
 
     def reusable(self, hash: str) -> Record | None:
         """A record of this candidate that another run made on this machine, if it says all that is needed now."""
@@ -96,3 +112,8 @@ class History:
     def confirmed_before(self, record: Record) -> bool:
         """Whether another run measured a candidate twice, so that this one need not."""
         return record.candidate in self.reused and any(v.inputs == DENSE for v in record.result.verified)
+
+
+def _less(cost: float | None, best: float | None) -> bool:
+    """Whether a cost is better than the best, either of which there may not be."""
+    return cost is not None and (best is None or cost < best)

@@ -25,6 +25,9 @@ from mslang.tune.progress import Ended, Event, Generation, Planned, PlannedTask,
 class LogFolder:
     """A callback that keeps the log of a session in a folder; what a resumed run adds is appended.
 
+    Generations that a resumed run replays are there again, and so are trials whose records other runs made: of a
+    generation the last line counts, of a candidate the first.
+
     Args:
         folder: where each task gets a folder named as its run; made when the first task starts.
     """
@@ -56,8 +59,11 @@ class LogFolder:
         run = self._runs[event.task] = self._folder / event.run
         (run / "sketches").mkdir(parents=True, exist_ok=True)
         planned = self._planned.get(event.task)
-        known = msgspec.to_builtins(event) | ({} if planned is None else msgspec.to_builtins(planned))
+        # The best so far is no part of what is searched.
+        begun = msgspec.structs.replace(event, best=None)
+        known = msgspec.to_builtins(begun) | ({} if planned is None else msgspec.to_builtins(planned))
         text = known.pop("text", "")
+        del known["best"]
         (run / "task.json").write_bytes(msgspec.json.format(msgspec.json.encode(known), indent=2))
         (run / "program.ms").write_text(text)
 

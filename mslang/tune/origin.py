@@ -9,14 +9,34 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.resources import stdlib_folder
 from mslang.schedule import rules
-from mslang.tune.record import Sources
+from mslang.schedule.sketch import Sketch
+from mslang.schedule.space import Space
+from mslang.tune.record import Record, Sources
 
 
 def space_hash(text: str) -> str:
     """The hash of the text that a space is written in; of none, where it is not written."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16] if text else ""
+
+
+DRAWN = 4
+"""So many sketches stand for a space."""
+
+
+def drawn_hash(space: Space) -> str:
+    """The hash of the sketches that the first draws of a space give: where it differs, the space is another one."""
+    return space_hash("\n".join(_drawn(space, attempt) for attempt in range(DRAWN)))
+
+
+def _drawn(space: Space, attempt: int) -> str:
+    try:
+        found = space.structure(0, attempt)
+    except MsError as error:
+        return error.diagnostic.message
+    return found.trace.as_ms(unpinned=True) if isinstance(found, Sketch) else found.diagnostic.message
 
 
 @cache
@@ -48,3 +68,17 @@ def changed_since(sources: Sources) -> tuple[str, ...]:
     """What has changed since a record was made, as far as it says."""
     now = {"the rules": (sources.rules, rules_hash()), "the library": (sources.library, library_hash())}
     return tuple(name for name, (then, here) in now.items() if then and then != here)
+
+
+def stale(record: Record, why: str) -> MsError:
+    """The error of a record whose trace no longer means what was measured."""
+    changed = " and ".join(changed_since(record.sources))
+    since = f"; {changed} changed since" if changed else ""
+    return ScheduleError(
+        problem(
+            "MS610",
+            f"record {record.id} is stale",
+            why=f"{why}; mslang {record.version} made it{since}",
+            help="`mslang tune` measures it again",
+        )
+    )

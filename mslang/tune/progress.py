@@ -49,7 +49,7 @@ class Preparing(msgspec.Struct, frozen=True):
 class Started(msgspec.Struct, frozen=True):
     """A search begins: what is searched, where records go, and how many trials it may take (None: no limit).
 
-    `strategy` says in a line how it is searched.
+    `strategy` says in a line how it is searched. A resumed run has `resumed` trials on record, `best` among them.
     """
 
     program: str
@@ -60,6 +60,7 @@ class Started(msgspec.Struct, frozen=True):
     trials: int | None
     resumed: int = 0
     strategy: str = ""
+    best: Record | None = None
     task: str = ""
 
 
@@ -88,7 +89,9 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Generation(msgspec.Struct, frozen=True):
-    """A generation is measured: its number, its trials, and how it was found.
+    """A generation is measured, or the search ends within it: its number, its trials, and how it was found.
+
+    A resumed run reports those again that it replays: the last event of a number counts.
 
     Args:
         number: counted from 0 within the task.

@@ -7,11 +7,14 @@ from typing import NamedTuple
 import msgspec
 
 from mslang import __version__
-from mslang.schedule.space import Candidate
+from mslang.diagnostics import MsError
+from mslang.ir.equal import structural_hash
+from mslang.schedule.replay import space_of_text
+from mslang.schedule.space import Candidate, Space
 from mslang.schedule.trace import Label
 from mslang.search.strategy import Observed
 from mslang.target.yardstick import NOMINAL_RATE
-from mslang.tune.origin import complete
+from mslang.tune.origin import complete, stale
 from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.task import Settings, Task
 
@@ -65,6 +68,30 @@ def record_of(task: Task, settings: Settings, run: str, texts: Texts, hash: str,
         version=__version__,
         sources=complete(task.sources),
     )
+
+
+def adopted(record: Record, texts: Texts) -> Record:
+    """A record of another run whose candidate is one of this run: the other may have had another space, and names."""
+    return msgspec.structs.replace(record, schedule=texts.schedule, trace=texts.trace, decisions=texts.decisions)
+
+
+def candidate_of(record: Record, space: Space) -> Candidate:
+    """The candidate that a record is of: a point of the space, or what its trace makes of the program.
+
+    The decisions may be those of another space, or of an older text of this one; a default schedule is of none.
+
+    Raises:
+        MsError: MS610, neither makes the program that was measured; or what is wrong with the trace.
+    """
+    try:
+        found = space.replay(msgspec.json.decode(record.decisions), strict=False)
+    except MsError:
+        found = None
+    if found is None or structural_hash(found.program) != record.candidate:
+        found = space_of_text(record.trace, space.program).sample(0)
+    if structural_hash(found.program) != record.candidate:
+        raise stale(record, "its trace makes another program than the one that was measured")
+    return found
 
 
 def lower_bound(record: Record) -> float | None:

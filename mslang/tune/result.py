@@ -5,13 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from mslang.diagnostics import MsError, problem
-from mslang.ir.equal import structural_hash
 from mslang.ir.program import Program
 from mslang.ir.work import operations
 from mslang.notebook import page
-from mslang.schedule.replay import space_of_text
 from mslang.tune.progress import Finished
 from mslang.tune.record import Record
+from mslang.tune.recording import candidate_of
 from mslang.tune.task import Task
 
 
@@ -37,11 +36,7 @@ class Tuned(msgspec.Struct, frozen=True):
     @property
     def program(self) -> Program:
         """The best program."""
-        found = self.task.space.replay(msgspec.json.decode(self.best.decisions), strict=False).program
-        if structural_hash(found) == self.best.candidate:
-            return found
-        # The default schedule was the fastest, which is no point of the space.
-        return space_of_text(self.best.trace, self.task.program).sample(0).program
+        return candidate_of(self.best, self.task.space).program
 
     @property
     def schedule(self) -> str:

@@ -20,19 +20,19 @@ from mslang.search.lessons import Teacher
 from mslang.search.models.boosting import is_installed
 from mslang.search.models.registry import default_models
 from mslang.search.registry import strategy_named
-from mslang.search.strategy import Factory, Observed, Proposal, Rejections, Strategy
+from mslang.search.strategy import Factory, Observed, Proposal, Strategy
 from mslang.tune.comparison import Gap
 from mslang.tune.confirm import REMEASURED
 from mslang.tune.database import Database
-from mslang.tune.finalists import candidate_of, confirm_finalists, with_incumbent
+from mslang.tune.finalists import confirm_finalists, with_incumbent
+from mslang.tune.generation import Measured
 from mslang.tune.history import History
 from mslang.tune.job import Prepared
 from mslang.tune.lessons import Taught, packed, taught
 from mslang.tune.planning import problem_of
-from mslang.tune.progress import Confirming, Finished, Generation, Listener, Sketched, Started, Trial
-from mslang.tune.quality import rank_correlation
+from mslang.tune.progress import Confirming, Finished, Listener, Sketched, Started, Trial
 from mslang.tune.record import Outcome, Record, Result
-from mslang.tune.recording import Texts, observed_of, record_of, texts_of
+from mslang.tune.recording import Texts, adopted, candidate_of, observed_of, record_of, texts_of
 from mslang.tune.roofline import Roofline
 from mslang.tune.task import Settings, Task
 from mslang.tune.trials import Trials
@@ -40,6 +40,9 @@ from mslang.tune.workers import BudgetSpent, Pending, Workers
 
 GENERATION = 16
 """Candidates that are proposed together, whatever the number of workers."""
+
+GRACE = 0.05
+"""The share of the budget's time by which the second measurement may exceed it."""
 
 
 class Search:
@@ -99,8 +102,10 @@ class Search:
         self._stopped = False
         self._start = time.monotonic() if started is None else started
         self._limit = settings.budget.trials
-        self._unfinished: tuple[Sequence[Proposal], list[Observed]] = (), []
-        """A generation of which the last step measured a part, and what it gave."""
+        self._unfinished = Measured()
+        """A generation of which the last step measured a part."""
+        self._generations = 0
+        """How many were reported."""
         self.curve: tuple[float, ...] = ()
         """The lowest cost after each generation; infinite where nothing was valid."""
         self._history.resume(database.records(run=run))
@@ -122,7 +127,7 @@ class Search:
     @property
     def unfinished(self) -> bool:
         """Whether the last step ran out of trials within a generation; the next one goes on with it."""
-        return bool(self._unfinished[0])
+        return bool(self._unfinished.proposals)
 
     def run(self) -> Finished:
         """Search until the budget is spent, the space is exhausted, or `stop` is called, or a KeyboardInterrupt."""
@@ -146,7 +151,7 @@ class Search:
         names = task.program.name, task.space.name, task.target.name
         explained = [x for x in (self._begun().explanation(), str(self._taught or "")) if x]
         about = self._settings.budget.trials, self.trials, "; ".join(explained)
-        self._listen(Started(*names, self._run, str(self._database.path), *about))
+        self._listen(Started(*names, self._run, str(self._database.path), *about, best=self._history.best))
 
     def _begun(self) -> Strategy:
         """The strategy, made when first needed, as it may look at the whole space."""
@@ -190,46 +195,34 @@ class Search:
         why = self._over(counting=not self._history.unseen)
         if why is not None:
             return why
-        proposals, seen = self._unfinished
-        rejections = Rejections()
-        if not proposals:
+        generation = self._unfinished
+        if not generation.proposals:
             # All of a generation even if fewer trials are left: a run that is resumed with more of them continues it.
             with profiling.scope("draw"):
                 proposals = strategy.propose(GENERATION)
-            rejections = strategy.rejections.take()
-            self._history.tally.reject(rejections)
-        if not proposals:
+            generation = Measured(proposals, (), strategy.rejections.take())
+            self._history.tally.reject(generation.rejections)
+        if not generation.proposals:
             return self._over() or "the space is exhausted: no draw gives a new candidate"
-        before = self.trials
         try:
-            observed, why = self._try(proposals[len(seen) :])
+            observed, why = self._try(generation.left)
         except BudgetSpent:
             return budget.time_is_up
-        observed = [*seen, *observed]
-        self._generation(proposals, observed, rejections, self.trials - before)
+        generation = msgspec.structs.replace(generation, observed=(*generation.observed, *observed))
+        self.curve = (*self.curve, min((*generation.costs, *self.curve[-1:]), default=math.inf))
         cut = why is not None and self._limit is not None and self.trials >= self._limit
-        self._unfinished = (proposals, observed) if cut else ((), [])
+        self._unfinished = generation if cut else Measured()
+        if not cut:
+            self._report(generation)
         if why is None:
             with profiling.scope("model"):
-                strategy.observe(observed)
+                strategy.observe(generation.observed)
         return why
 
-    def _generation(
-        self, proposals: Sequence[Proposal], observed: Sequence[Observed], rejections: Rejections, trials: int
-    ) -> None:
-        """Note the best after a generation, and report it."""
-        costs = [o.cost for o in observed if o.cost is not None]
-        pairs = [(p.predicted, o.cost) for p, o in zip(proposals, observed) if p.predicted is not None and o.cost]
-        event = Generation(
-            len(self.curve),
-            trials,
-            drafted=max(rejections.drafted, len(proposals) + rejections.total),
-            rejected={**rejections.constraint, **rejections.illegal},
-            duplicates=rejections.duplicates,
-            quality=rank_correlation(pairs),
-        )
-        self.curve = (*self.curve, min((*costs, *self.curve[-1:]), default=math.inf))
-        self._listen(event)
+    def _report(self, generation: Measured) -> None:
+        """Report a generation, once in this process: a resumed run reports those again that it replays."""
+        self._listen(generation.event(self._generations))
+        self._generations += 1
 
     def finish(self, reason: str, end: float | None = None, *, confirm: bool = True) -> Finished:
         """Measure the best again and sum up; the search is over.
@@ -240,6 +233,8 @@ class Search:
             confirm: whether there is a second measurement.
         """
         confirmed = False
+        if self.unfinished:
+            self._report(self._unfinished)
         try:
             if confirm:
                 with profiling.scope("confirm"):
@@ -306,18 +301,18 @@ class Search:
         proposals = proposals[: late or 1]
         observed: list[Observed] = []
         for p in proposals:
-            record = self._history.unseen.pop(p.hash, None)
+            record = self._history.replayed(p.hash)
             if record is None:
                 record = self._history.reusable(p.hash)
                 if record is None:
                     # A resumed run that proposes something new has caught up, or its space or model is another now.
-                    self._history.unseen.clear()
+                    self._history.catch_up()
                 why = self._over()
                 if why is not None:
                     return observed, why
                 self._introduce(p)
                 if record is not None:
-                    self._history.reused.add(p.hash)
+                    record = self._reused(record, p.candidate)
                 else:
                     ready = built.get(p.hash) or self._trials.built(self._trials.start(p.candidate))
                     with profiling.scope("measure"):
@@ -346,6 +341,10 @@ class Search:
         with profiling.scope("commit"):
             return self._database.add(made)
 
+    def _reused(self, record: Record, candidate: Candidate) -> Record:
+        self._history.reused.add(record.candidate)
+        return adopted(record, texts_of(candidate, self._settings.name))
+
     def _show(self, record: Record, predicted: float | None) -> None:
         better = self._history.add(record)
         self._listen(Trial(record, better, record.candidate in self._history.reused, predicted))
@@ -356,6 +355,10 @@ class Search:
 
         Returns whether there is one. Records that another run of this machine confirmed are not measured again.
         """
+        seconds = self._settings.budget.seconds
+        end = self._start + seconds if end is None and seconds is not None else end
+        # The first of them is measured even if that takes a little longer than the budget.
+        self._workers.until = None if end is None else end + GRACE * (seconds or 0.0)
         finalists = self._history.fastest_first()
         incumbent = None if self._incumbent is None else self._measured_incumbent(*self._incumbent)
         if incumbent is not None:
@@ -364,9 +367,7 @@ class Search:
             self._history.best = finalists[0]
             return True
         self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
-        seconds = self._settings.budget.seconds
-        end = self._start + seconds if end is None and seconds is not None else end
-        found = confirm_finalists(finalists, self._trials, self._workers, self._candidate, end, 0.05 * (seconds or 0.0))
+        found = confirm_finalists(finalists, self._trials, self._workers, self._candidate, end)
         if not (found.failed or found.ordered):
             return False
         before = {r.candidate: r for r in finalists}
@@ -389,9 +390,8 @@ class Search:
         self._extra = hash
         known = self._history.reusable(hash)
         if known is not None and known.cost is not None:
-            self._history.reused.add(hash)
-            self._history.records[hash] = known
-            return known
+            self._history.records[hash] = self._reused(known, incumbent)
+            return self._history.records[hash]
         try:
             result = self._trials.measure_again(hash, lambda: incumbent)
         except BudgetSpent:

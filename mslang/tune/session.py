@@ -19,6 +19,7 @@ from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.schedule.space import Candidate
 from mslang.tune.budget import Budget
+from mslang.tune.connection import StoreError
 from mslang.tune.database import Database
 from mslang.tune.job import Prepared, PrepareJob
 from mslang.tune.progress import (
@@ -179,7 +180,11 @@ class Session:
 
     def _step(self, chosen: int) -> str | None:
         """A generation of a task; returns why the session is over, if it is."""
-        over = self._searches[chosen].step(self._left(chosen))
+        try:
+            over = self._searches[chosen].step(self._left(chosen))
+        except MsError as error:
+            self._fail(chosen, error)
+            return self._spent(chosen)
         if over is None:
             return None
         why = self._spent(chosen)
@@ -216,17 +221,23 @@ class Session:
         try:
             with profiling.scope("prepare"):
                 prepared = self._prepare(job)
+            self._searches[chosen].begin(prepared)
         except BudgetSpent:
             # Interrupted: the session ends.
             return False
         except MsError as error:
-            self._failed[chosen] = error
-            self._over[chosen] = error.diagnostic.message
-            listen(Failed(error.diagnostic))
+            self._fail(chosen, error)
             return False
-        self._searches[chosen].begin(prepared)
         self._begun.add(chosen)
         return True
+
+    def _fail(self, chosen: int, error: MsError) -> None:
+        """End a task that cannot be tuned; the others go on unless nothing more can be kept."""
+        if isinstance(error, StoreError):
+            raise error
+        self._failed[chosen] = error
+        self._over[chosen] = error.diagnostic.message
+        self._named(self._items[chosen].name)(Failed(error.diagnostic))
 
     def _prepare(self, job: PrepareJob) -> Prepared | None:
         """Run the unscheduled program, within the time of the budget; BudgetSpent if the session was stopped."""
@@ -277,7 +288,7 @@ class Session:
         """Measure the best of each task again."""
         seconds = self._budget.seconds
         end = None if seconds is None else self._start + seconds
-        begun = len(self._begun)
+        begun = len(self._begun - self._failed.keys())
         found: list[Finished | MsError] = []
         for number, search in enumerate(self._searches):
             if number in self._failed:
@@ -292,7 +303,12 @@ class Session:
             now = time.monotonic()
             own = None if end is None else now + max(end - now, 0.0) / begun
             begun -= 1
-            done = search.finish(self._over.get(number, reason), own, confirm=confirm)
+            try:
+                done = search.finish(self._over.get(number, reason), own, confirm=confirm)
+            except MsError as error:
+                self._fail(number, error)
+                found.append(error)
+                continue
             confirm = confirm and not self._workers.abandoned
             found.append(done)
         return tuple(found)

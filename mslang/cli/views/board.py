@@ -97,9 +97,9 @@ class Board:
                     self.of(planned.name)
             case Preparing(task=name):
                 self._now(name, "preparing")
-            case Started(task=name, resumed=resumed, trials=trials):
-                self._now(name, "searching")
-                self.of(name).trials = resumed
+            case Started(task=name, resumed=resumed, best=best, trials=trials):
+                task = self._now(name, "searching")
+                task.trials, task.best = resumed, best
                 self._resumed += resumed
                 if len(self.tasks) == 1:
                     self.wanted = trials

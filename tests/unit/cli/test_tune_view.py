@@ -168,6 +168,18 @@ def test_the_board_keeps_the_score_of_each_task() -> None:
     assert gemm.state == "failed"
 
 
+def test_a_resumed_run_shows_its_best_until_there_is_a_better_one() -> None:
+    board = Board({}, Clock())
+    begun = Started("gemm", "tiled", "host", "r1", "r.db", 100, resumed=1, best=record(0, 2e-3), task="gemm")
+    for event, time in (
+        (begun, "2 ms"),
+        (Trial(record(1, 3e-3), False, task="gemm"), "2 ms"),
+        (Trial(record(2, 1e-3), True, task="gemm"), "1 ms"),
+    ):
+        board.take(event)
+        assert board.of("gemm").time == time
+
+
 def test_resumed_trials_do_not_count_as_fast_ones() -> None:
     board = Board({}, Clock())
     board.take(Started("gemm", "tiled", "host", "r1", "r.db", 100, resumed=90, task="gemm"))

@@ -196,7 +196,8 @@ def test_one_run_by_the_beginning_of_its_name(store: Database) -> None:
 def test_the_page_shows_how_well_the_model_ordered_what_it_chose(store: Database, tmp_path: Path) -> None:
     log = tmp_path / "logs" / "first"
     log.mkdir(parents=True)
-    lines = [{"predicted": float(k), "cost": 1e-3 * (k + 1)} for k in range(8)] + [{"predicted": None, "cost": 1e-3}]
+    lines = [{"candidate": f"c{k}", "predicted": float(k), "cost": 1e-3 * (k + 1)} for k in range(8)]
+    lines += [{"candidate": "d", "predicted": None, "cost": 1e-3}, {**lines[0], "predicted": 9.0}]
     (log / "trials.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     text = page(gather(store, "first"), "r.db")
     assert "Predicted and measured" in text and "8 trials that the model chose; rank correlation of all 1.00" in text
@@ -207,8 +208,9 @@ def test_the_log_says_what_records_do_not(store: Database, tmp_path: Path) -> No
     log = tmp_path / "logs" / "first"
     log.mkdir(parents=True)
     lines = [
-        '{"number": 0, "rejected": {"too <wide>": 7}, "quality": 0.25}',
+        '{"number": 0, "rejected": {"too <wide>": 4}, "quality": 0.5}',
         "torn {",
+        '{"number": 0, "rejected": {"too <wide>": 7}, "quality": 0.25}',
         '{"number": 1, "quality": 0.75}',
     ]
     (log / "generations.jsonl").write_text("\n".join(lines))

@@ -10,9 +10,12 @@ from pathlib import Path
 import chaos
 import msgspec
 import pytest
+from test_search import drawn, kept
 from test_tuning import go
 
 from mslang.diagnostics import MsError
+from mslang.ir.equal import structural_hash
+from mslang.schedule.space import Candidate
 from mslang.tune import finalists, search, session, workers
 from mslang.tune import trials as trials_module
 from mslang.tune import tune as tune_module
@@ -64,7 +67,7 @@ class Simulated:
         return Cancelled() if self.cancelled else self._outcome()
 
     def cancel(self) -> None:
-        self.cancelled = not self.done
+        self.cancelled = self.cancelled or not self.done
 
 
 def pools(clock: Clock, took: Mapping[object, float]) -> type:
@@ -106,7 +109,13 @@ class Run(msgspec.Struct, frozen=True):
     trials: int
 
 
-def simulated(folder: Path, monkeypatch: pytest.MonkeyPatch, takes: Seconds, builders: int = 1) -> Run:
+def simulated(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    takes: Seconds,
+    builders: int = 1,
+    incumbent: Candidate | None = None,
+) -> Run:
     """A search for 20 seconds."""
     clock, started, trials = Clock(), Clock().now, []
     work = Work(chaos.prepare, chaos.build_well, chaos.measure_well, chaos.compare_well)
@@ -119,7 +128,7 @@ def simulated(folder: Path, monkeypatch: pytest.MonkeyPatch, takes: Seconds, bui
         if isinstance(event, Trial):
             trials.append(event)
 
-    done = go(folder, work, budget=Budget(None, BUDGET), listen=hear, workers=builders)
+    done = go(folder, work, budget=Budget(None, BUDGET), listen=hear, workers=builders, incumbent=incumbent)
     return Run(done, clock.now - started, len(trials))
 
 
@@ -153,6 +162,17 @@ def test_a_budget_is_held_within_a_tenth(
     assert (run.done.best is None) is hangs
     assert run.done.confirmed is not hangs
     assert (run.trials > 0) is not hangs
+
+
+@pytest.mark.parametrize("takes", [Seconds(), Seconds(measure=1.5), Seconds(prepare=14.0)])
+def test_the_standing_schedule_is_timed_where_the_time_ends_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes: Seconds
+) -> None:
+    standing = drawn(40)[-1]
+    run = simulated(tmp_path, monkeypatch, takes, incumbent=standing)
+    assert "is spent" in run.done.reason and run.seconds <= 1.1 * BUDGET and run.done.confirmed
+    [timed, *_] = [r for r in kept(tmp_path) if r.trial < 0]
+    assert timed.candidate == structural_hash(standing.program) and timed.seconds is not None
 
 
 def test_a_preparation_that_takes_longer_ends_with_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

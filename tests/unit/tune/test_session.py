@@ -11,21 +11,27 @@ import msgspec
 import pytest
 from test_search import TEXT, WELL
 
-from mslang.diagnostics import MsError
+from mslang.diagnostics import MsError, problem
+from mslang.report.gather import gather
 from mslang.schedule.interpret import World
 from mslang.schedule.strategies import space_of
+from mslang.search import exhaustive
+from mslang.search.leaves import Leaves
 from mslang.search.registry import AUTO
+from mslang.search.strategy import Rejections
 from mslang.sema.modules import load
 from mslang.target.description import GENERIC
 from mslang.tune import runs as runs_module
 from mslang.tune import session as session_module
 from mslang.tune import tune as tune_module
 from mslang.tune.budget import Budget
+from mslang.tune.connection import faults
 from mslang.tune.database import Database
 from mslang.tune.log_folder import LogFolder
 from mslang.tune.progress import Ended, Event, Failed, Finished, Generation, Planned, Sketched, Started, Trial, Warned
 from mslang.tune.record import Record
 from mslang.tune.roofline import Roofline
+from mslang.tune.search import Search
 from mslang.tune.session import Item
 from mslang.tune.task import Settings, Task
 from mslang.tune.task_scheduler import RoundRobin, TaskScheduler
@@ -108,6 +114,48 @@ def test_a_task_that_cannot_be_tuned_does_not_harm_the_others(tmp_path: Path) ->
     found = go(tmp_path, work=work, budget=Budget(16), listen=told.append)
     assert isinstance(found[0], MsError) and isinstance(found[1], Finished)
     assert [e.task for e in of(told, Failed)] == ["first"] and found[1].tally.trials == 16
+
+
+def test_a_task_that_a_strategy_cannot_search_does_not_harm_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, small = (Leaves(i.task.space, GENERIC, 0, Rejections()).points or 0 for i in items(("third", "first")))
+    assert 16 <= small < large
+    monkeypatch.setattr(exhaustive, "POINTS", small)
+    told: list[Event] = []
+    found = go(tmp_path, ("third", "first"), strategy="exhaustive", budget=Budget(16), listen=told.append)
+    assert isinstance(found[0], MsError) and found[0].diagnostic.code == "MS516"
+    assert [(e.task, e.diagnostic.code) for e in of(told, Failed)] == [("third", "MS516")]
+    assert isinstance(found[1], Finished) and found[1].tally.trials == 16 and found[1].confirmed
+
+
+@pytest.mark.parametrize("part", ["begin", "step", "finish"])
+def test_whatever_fails_in_a_task_is_its_own_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    done = getattr(Search, part)
+
+    def failing(search: Search, *args: object, **more: object) -> object:
+        if search.trials >= (0 if part == "begin" else 4) and search._task.program == first.task.program:
+            raise MsError(problem("MS999", "no more"))
+        return done(search, *args, **more)
+
+    [first] = items(("first",))
+    monkeypatch.setattr(Search, part, failing)
+    told: list[Event] = []
+    found = go(tmp_path, budget=Budget(40), scheduler=RoundRobin(), listen=told.append)
+    assert isinstance(found[0], MsError) and [e.task for e in of(told, Failed)] == ["first"]
+    assert isinstance(found[1], Finished) and found[1].confirmed and isinstance(told[-1], Ended)
+
+
+def test_a_store_that_cannot_be_written_ends_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(store: Database, record: Record) -> Record:
+        with faults(store.path):
+            raise OSError("No space left on device")
+
+    monkeypatch.setattr(Database, "add", full)
+    told: list[Event] = []
+    with pytest.raises(MsError) as error:
+        go(tmp_path, listen=told.append)
+    assert error.value.diagnostic.code == "MS603" and not of(told, Failed)
 
 
 def test_patience_ends_a_task_and_the_others_go_on(tmp_path: Path) -> None:
@@ -206,6 +254,27 @@ def test_the_log_folder_says_what_happened(tmp_path: Path) -> None:
         assert '"kind":"finished"' in events and '"kind":"preparing"' in events
 
 
+@pytest.mark.parametrize("trials", [20, 32])
+def test_the_report_of_a_resumed_session_is_that_of_an_uninterrupted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trials: int
+) -> None:
+    def reported(name: str, *budgets: int) -> list[tuple[object, ...]]:
+        folder = tmp_path / name
+        for k, budget in enumerate(budgets):
+            log = ("log folder", LogFolder(folder / "logs"))
+            go(folder, ("second",), budget=Budget(budget), strategy="auto", resume=k > 0, callbacks=(log,))
+        with Database(folder / "r.db") as store:
+            return [(f.rejected, f.quality, f.predicted, [p.cost for p in f.points]) for f in gather(store)]
+
+    monkeypatch.setitem(globals(), "TEXT", TEXT.replace("    reorder", '    require tj[1] > 2, "narrow"\n    reorder'))
+    # Trials that another run has on record are reported again when they are proposed again.
+    go(tmp_path / "whole", ("second",), budget=Budget(10), strategy="replay_trace")
+    go(tmp_path / "parts", ("second",), budget=Budget(10), strategy="replay_trace")
+    [whole] = reported("whole", 40)
+    assert reported("parts", trials, 40) == [whole]
+    assert whole[0] and whole[2] and len(whole[3]) < 40
+
+
 def test_a_log_folder_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     told: list[Event] = []
@@ -242,5 +311,5 @@ def test_a_generation_that_was_cut_is_continued(tmp_path: Path) -> None:
     go(tmp_path / "a", ("second", "first"), work=work, budget=Budget(10), listen=told.append, strategy="replay_trace")
     alone: list[Event] = []
     go(tmp_path / "b", ("second",), budget=Budget(10), listen=alone.append, strategy="replay_trace")
-    assert [g.trials for g in of(told, Generation)] == [5, 5]
+    assert [(g.task, g.number, g.trials) for g in of(told, Generation)] == [("second", 0, 10)]
     assert [t.record.candidate for t in of(told, Trial)] == [t.record.candidate for t in of(alone, Trial)]

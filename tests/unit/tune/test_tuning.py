@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,13 +22,14 @@ from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
 from mslang.runtime.timing import Limits
 from mslang.schedule.interpret import World
-from mslang.schedule.space import Candidate
+from mslang.schedule.rules.automatic import automatic_space, space_named
+from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
 from mslang.search.replay_trace import distinct_candidates
 from mslang.search.strategy import Problem, Rejections
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
-from mslang.target.description import GENERIC
+from mslang.target.description import AVX2, GENERIC
 from mslang.target.machine import Machine
 from mslang.tune import database as database_module
 from mslang.tune import session as session_module
@@ -40,6 +42,7 @@ from mslang.tune.database import Database
 from mslang.tune.planning import problem_of
 from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Trial, Warned
 from mslang.tune.record import Outcome, Record
+from mslang.tune.recording import candidate_of
 from mslang.tune.roofline import Roofline, rated_dtype
 from mslang.tune.scale import Scale
 from mslang.tune.task import Settings, Task
@@ -66,8 +69,9 @@ def go(
     workers: int = 1,
     cache: Literal["warm", "cold"] | None = None,
     backend: BackEnd | None = None,
+    where: Space | None = None,
 ) -> Finished:
-    found = space()
+    found = space() if where is None else where
     return tune(
         Task(found.program, found, GENERIC, "gemm.ms", backend=backend),
         Settings(seed, budget or Budget(8), Limits(cache=cache), strategy="replay_trace"),
@@ -114,6 +118,69 @@ def test_times_with_warm_and_with_cold_caches_do_not_stand_for_each_other(tmp_pa
     # A run goes on as it was begun.
     resumed = go(tmp_path, work, backend=gpu, cache="cold", resume=True, budget=Budget(10))
     assert resumed.best is not None and resumed.best.cold is False
+
+
+def tiled(text: str, name: str = "tiled") -> Space:
+    return space_of(load("gemm.ms", text), name, world=World(machine=GENERIC))
+
+
+def test_what_another_space_measured_is_taken_over_in_the_words_of_this_one(tmp_path: Path) -> None:
+    go(tmp_path, budget=Budget(100))
+    other = tiled(re.sub(r"\bt([ij])\b", r"tile_\1", TEXT).replace("tiled", "other"), "other")
+    told: list[Event] = []
+    # Some of the finalists are not confirmed yet: they are made again, from what is on record.
+    done = go(tmp_path, where=other, budget=Budget(10), listen=told.append)
+    assert done.known == 10 and done.confirmed and done.best is not None
+    for record in (done.best, *(e.record for e in told if isinstance(e, Trial))):
+        assert set(msgspec.json.decode(record.decisions)) == {"tile_i", "tile_j"}
+        assert "= other with {" in record.schedule and "tile_i ~ perfect_tile" in record.trace
+    assert structural_hash(candidate_of(done.best, other).program) == done.best.candidate
+
+
+def test_a_record_stands_for_the_program_that_was_measured_whatever_its_decisions_mean_now(tmp_path: Path) -> None:
+    best = go(tmp_path, budget=Budget(20)).best
+    assert best is not None
+    swapped = tiled(TEXT.replace("mm.i.split(ti)", "mm.i.split([_, 2, ti[1]])").replace("i0, i1 =", "i0, i2, i1 ="))
+    assert structural_hash(swapped.replay(msgspec.json.decode(best.decisions)).program) != best.candidate
+    assert structural_hash(candidate_of(best, swapped).program) == best.candidate
+    with pytest.raises(MsError) as error:
+        candidate_of(msgspec.structs.replace(best, trace=best.trace.replace("reorder", "# ")), swapped)
+    assert error.value.diagnostic.code == "MS610"
+
+
+def test_a_finalist_that_can_no_longer_be_made_gives_way_to_the_next(tmp_path: Path) -> None:
+    first = go(tmp_path)
+    assert first.best is not None
+    with Database(tmp_path / "r.db") as store:
+        store.add(msgspec.structs.replace(first.best, decisions="{}", trace="schedule best for gemm { }", id=None))
+    done = go(tmp_path, resume=True)
+    assert done.confirmed and done.best is not None and done.best.candidate != first.best.candidate
+    assert done.tally.outcomes[Outcome.ILLEGAL] == 1
+
+
+ANOTHER = "let ti ~ perfect_tile(mm.i, n = 2, max_inner = 32)\n    let more ~ choose([1, 2])"
+
+
+def test_a_run_whose_space_was_edited_is_not_resumed(tmp_path: Path) -> None:
+    go(tmp_path)
+    first, _, rest = TEXT.partition("let ti ~ perfect_tile(mm.i, n = 2, max_inner = 32)")
+    edited = tiled(f"{first}{ANOTHER}{rest}")
+    with pytest.raises(MsError) as error:
+        go(tmp_path, where=edited, resume=True)
+    diagnostic = error.value.diagnostic
+    assert diagnostic.code == "MS503" and "made other candidates than tiled makes now" in str(diagnostic.why)
+    go(tmp_path, where=edited)
+    # The last run of the space as it is now goes on, though it is not the last of its name.
+    beside = tiled(f"{TEXT}schedule best for gemm {{ mm.i.parallel() }}")
+    assert go(tmp_path, where=beside, budget=Budget(12), resume=True).tally.trials == 12
+
+
+def test_a_run_of_other_rules_is_not_resumed(tmp_path: Path) -> None:
+    program = parse_program(TEXT.partition("schedule")[0])
+    go(tmp_path, where=space_named(program, AVX2, "quick"))
+    with pytest.raises(MsError) as error:
+        go(tmp_path, where=automatic_space(program, AVX2), resume=True)
+    assert error.value.diagnostic.code == "MS503"
 
 
 def test_records_of_another_machine_are_neither_reused_nor_resumed(
@@ -178,6 +245,43 @@ def test_a_signal_during_the_search_keeps_what_was_found(tmp_path: Path, number:
     done = go(tmp_path, budget=Budget(1000), listen=hear)
     assert done.interrupted and done.best is not None
     assert done.confirmed is (number == signal.SIGINT)
+
+
+@pytest.mark.parametrize("stop", [3, 9, 20])
+def test_patience_ends_a_resumed_run_where_it_ends_the_uninterrupted_one(tmp_path: Path, stop: int) -> None:
+    def tried(folder: str, stop: int | None = None, resume: bool = False) -> list[str]:
+        """The candidates of a run, some of which another run has tried."""
+        told: list[str] = []
+
+        def hear(event: Event) -> None:
+            if isinstance(event, Trial):
+                told.append(event.record.candidate)
+                if len(told) == stop:
+                    raise KeyboardInterrupt
+
+        go(tmp_path / folder, seed=4, budget=Budget(60, patience=25), resume=resume, listen=hear)
+        return told
+
+    for folder in ("whole", "parts"):
+        go(tmp_path / folder, seed=7, budget=Budget(20))
+    whole = tried("whole")
+    parts = [*tried("parts", stop), *tried("parts", resume=True)]
+    # Those that are known are reported again when the run that was resumed proposes them again.
+    assert len(whole) == 26 and list(dict.fromkeys(parts)) == whole
+
+
+def test_a_resumed_run_begins_with_its_best(tmp_path: Path) -> None:
+    first = go(tmp_path)
+    told: list[Event] = []
+    done = go(tmp_path, budget=Budget(20), resume=True, listen=told.append)
+    [started] = [e for e in told if isinstance(e, Started)]
+    assert started.best == first.best
+    best = first.best
+    for event in told:
+        if isinstance(event, Trial):
+            assert event.better is (best is None or (event.record.cost or 9.0) < (best.cost or 0.0))
+            best = event.record if event.better else best
+    assert done.best is not None and best is not None and done.best.candidate == best.candidate
 
 
 @pytest.mark.usefixtures("default_signals")
@@ -246,17 +350,6 @@ def test_a_store_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Mo
     with claimed_run(Path(MEMORY), "a"):
         pass
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_run_without_records_is_not_resumed_before_one_with_records(tmp_path: Path) -> None:
-    told: list[Event] = []
-    go(tmp_path, listen=told.append)
-    with Database(tmp_path / "r.db") as store:
-        (run,) = store.runs()
-        store.add_run(msgspec.structs.replace(run, id="empty", created=""))
-        assert [r.id for r in store.runs()] == [run.id, "empty"]
-    go(tmp_path, budget=Budget(10), resume=True, listen=told.append)
-    assert {e.run for e in told if isinstance(e, Started)} == {run.id}
 
 
 def test_a_store_that_is_removed_during_a_run_loses_nothing(tmp_path: Path) -> None:
