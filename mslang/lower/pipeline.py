@@ -152,6 +152,6 @@ def in_version(body: Body, buffers: Sequence[str], slot: Expr) -> Body:
     def statement(s: Stmt) -> Stmt:
         s = with_bodies(s, tuple(tuple(statement(x) for x in b) for b in bodies(s)))
         s = map_expressions(s, lambda e: map_expr(e, change))
-        return Store(s.buffer, (slot, *s.indices), s.value) if isinstance(s, Store) and s.buffer in names else s
+        return replace(s, indices=(slot, *s.indices)) if isinstance(s, Store) and s.buffer in names else s
 
     return tuple(statement(s) for s in body)

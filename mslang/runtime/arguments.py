@@ -17,7 +17,7 @@ from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Within
 from mslang.ir.rounding import bf16_bits
 from mslang.ir.strides import shared_places
-from mslang.runtime.arrays import ALIGNMENT, address_of, empty, numpy_name
+from mslang.runtime.arrays import ALIGNMENT, address_of, empty, numpy_name, row_strides
 from mslang.runtime.dlpack import array_of, given_back, namespace_of
 from mslang.runtime.packing import Packed, Staging, places
 from mslang.runtime.ranges import Bounds, numbers, violation
@@ -376,15 +376,6 @@ def _mended(p: Parameter, written: bool, call: str) -> str:
     if not written or p.direction == "in":
         return call
     return f"pass a copy, `copy = {call}`, and copy the result back: `{p.name}[...] = copy`"
-
-
-def row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in elements of a compact array."""
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
 
 
 def _check_overlaps(signature: Signature, arrays: Mapping[str, NDArray[Any]]) -> None:

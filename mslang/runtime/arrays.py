@@ -53,6 +53,15 @@ def empty(shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = 
     return np.lib.stride_tricks.as_strided(flat, shape, tuple(s * size for s in strides))
 
 
+def row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of a compact array."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
 def sparse_integers(
     shape: tuple[int, ...],
     dtype: str,

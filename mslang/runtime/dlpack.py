@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from mslang.diagnostics import MsError, problem
+from mslang.runtime.arrays import row_strides
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,7 +93,7 @@ def _bfloat16(x: Any) -> NDArray[Any] | None:
     shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
     if 0 in shape:
         return np.empty(shape, np.uint16)
-    strides = tuple(tensor.strides[k] for k in range(tensor.ndim)) if tensor.strides else _compact(shape)
+    strides = tuple(tensor.strides[k] for k in range(tensor.ndim)) if tensor.strides else row_strides(shape)
     low = sum(min(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
     high = sum(max(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
     memory = (ctypes.c_uint16 * (high - low + 1)).from_address(tensor.data + tensor.byte_offset + 2 * low)
@@ -112,14 +113,6 @@ def _tensor_in(capsule: Any) -> _Tensor | None:
         head = _Versioned.from_address(pointer(capsule, b"dltensor_versioned"))
         return head.tensor if head.major == 1 else None
     return None
-
-
-def _compact(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
 
 
 def namespace_of(x: object) -> Any:

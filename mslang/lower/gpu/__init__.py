@@ -1,5 +1,5 @@
 """Lowering for GPUs: launches, memory of threads and blocks, barriers."""
 
-from mslang.lower.gpu.lower import PASSES, lower, stages
+from mslang.lower.gpu.lower import PASSES, lower
 
-__all__ = ["PASSES", "lower", "stages"]
+__all__ = ["PASSES", "lower"]

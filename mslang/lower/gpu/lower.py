@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from mslang.ir.program import Program
 from mslang.kernel import Module
 from mslang.kernel.visit import map_functions
@@ -59,12 +57,3 @@ def lower(program: Program, target: Target) -> Module:
         TargetError: MS430 to MS439, the schedule cannot be run by a GPU's threads as it stands.
     """
     return passes.lower(prepared(program), target, passes=PASSES)
-
-
-def stages(program: Program, target: Target) -> Iterator[tuple[str, Module]]:
-    """The module before all passes, as `flatten`, and after each, with the name of the pass.
-
-    Raises:
-        MsError, TargetError: as `lower`.
-    """
-    return passes.stages(prepared(program), target, PASSES)

@@ -169,18 +169,6 @@ def why_neither(program: Program, path: Path, among: tuple[Stmt, ...] | None = N
     return why_not_complete(program, path, among)
 
 
-def why_not_compact(program: Program, path: Path) -> str | None:
-    """None if the statement at the end of a path has *compact dataflow*: each leaf block under it is complete or a
-    reduction block with respect to the others under it."""
-    root = path[-1]
-    inside = (root,)
-    for block in leaves(root):
-        reason = why_neither(program, _path_below(path, block), inside)
-        if reason is not None:
-            return reason
-    return None
-
-
 def why_not_stage_pipeline(program: Program, path: Path, buffers: AbstractSet[str]) -> str | None:
     """None if the scope in which the last statement of a path stands is a *stage pipeline* for some buffers: loops and
     blocks only, each block's reads of them covered by its producers, and no block writes what an earlier one reads."""

@@ -18,12 +18,11 @@ from mslang.transform.analysis.axes import axis_loop
 from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import DependenceKind, dependences_of
 from mslang.transform.analysis.legality import (
-    why_not_compact,
     why_not_complete,
     why_not_reduction,
     why_not_stage_pipeline,
 )
-from mslang.transform.analysis.position import block_path, loop_path
+from mslang.transform.analysis.position import block_path
 from mslang.transform.primitive import Primitive
 from mslang.transform.primitives.loops import fuse, reorder, split
 from mslang.transform.registry import BUILT_IN, IMPLEMENTATIONS, OPERATIONS, PRIMITIVES
@@ -121,11 +120,6 @@ def test_two_writers_and_reading_what_is_written():
     alone = replace(two, body=two.body[1:])
     assert "condition 3" in why_not_complete(alone, where(alone, "q"))
     assert why_not_complete(two, path, (path[0],)) is None
-
-
-def test_compact_dataflow_is_local():
-    p = chain()
-    assert why_not_compact(p, loop_path(p, loop("x"), "test")) is None
 
 
 def test_cover_and_stage_pipeline():
