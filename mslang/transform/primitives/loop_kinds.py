@@ -66,8 +66,10 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
                 help="`fuse` the loops that should run in parallel into one",
             )
     require_no_kind(old, "parallel", kept_out("parallel"))
-    _require_independent(program, path, "parallel")
-    return Outcome(put(program, path, _marked(old, "parallel")))
+    done = put(program, path, _marked(old, "parallel"))
+    # as cores, which do not update atomically as the blocks and threads do that it may have been bound to
+    _require_independent(done, loop_path(done, loop, "parallel"), "parallel")
+    return Outcome(done)
 
 
 @primitive(family="loop kinds")
@@ -114,12 +116,14 @@ def vectorize(program: Program, loop: LoopRef, *, reduction: bool = False) -> Ou
             )
     require_no_kind(old, "vectorize", kept_out("vectorized"))
     marked = _marked(old, "vectorized")
-    if reduction and (why_not_data_parallel(path) or why_not_independent(program, path)):
+    done = put(program, path, marked)
+    lanes = loop_path(done, loop, "vectorize")
+    if reduction and (why_not_data_parallel(lanes) or why_not_independent(done, lanes)):
         _require_joined_lanes(path)
-        marked = replace(marked, annotations=(*marked.annotations, (JOINED, True)))
-    else:
-        _require_independent(program, path, "vectorize")
-    return Outcome(put(program, path, marked))
+        joined = replace(marked, annotations=(*marked.annotations, (JOINED, True)))
+        return Outcome(put(program, path, joined))
+    _require_independent(done, lanes, "vectorize")
+    return Outcome(done)
 
 
 @primitive(family="loop kinds")

@@ -82,6 +82,16 @@ def test_cores_of_a_cpu_do_not_update_atomically() -> None:
     assert "`C[0]`" in str(found.value)
 
 
+@pytest.mark.parametrize("primitive", [parallel, vectorize])
+@pytest.mark.parametrize("axis", ["blockIdx.x", "threadIdx.x"])
+def test_a_loop_of_threads_that_update_becomes_none_of_cores_or_lanes(primitive: object, axis: str) -> None:
+    """Pair 5003 of the campaign with seed 24, second generator."""
+    bound = made(ALIKE, ("i", axis))
+    with pytest.raises(ScheduleError, match="cannot be concurrent") as found:
+        primitive(bound, LoopRef("i"))  # type: ignore[operator]
+    assert found.value.diagnostic.code == "MS309"
+
+
 def test_asked_for_twice_is_asked_for_once() -> None:
     program = made(SUM)
     assert atomic(program, BlockRef("s")).program == program
