@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mslang.api import Source as Source
     from mslang.api import apply as apply
     from mslang.api import build as build
+    from mslang.api import empty as empty
     from mslang.api import load as load
     from mslang.api import parse as parse
     from mslang.api import profile_kernel as profile_kernel
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from mslang.ir import te as te
     from mslang.ir.print import print_program as print_program
     from mslang.profiling import profile as profile
-    from mslang.runtime.arrays import empty as empty
     from mslang.schedule.handles import Handle as Handle
     from mslang.schedule.rules.automatic import automatic_space as automatic_space
     from mslang.schedule.rules.custom import rule as rule
@@ -61,7 +61,19 @@ if TYPE_CHECKING:
 
 _WHERE = {
     **dict.fromkeys(
-        ("Source", "apply", "build", "load", "parse", "profile_kernel", "program", "schedule", "tune", "tune_all"),
+        (
+            "Source",
+            "apply",
+            "build",
+            "empty",
+            "load",
+            "parse",
+            "profile_kernel",
+            "program",
+            "schedule",
+            "tune",
+            "tune_all",
+        ),
         "mslang.api",
     ),
     **dict.fromkeys(("BackEnd", "Options", "Stage"), "mslang.backend.backend"),
@@ -82,7 +94,6 @@ _WHERE = {
     **dict.fromkeys(("Applied", "Missed", "Served"), "mslang.apply.passes"),
     "host": "mslang.target.detect",
     "profile": "mslang.profiling",
-    "empty": "mslang.runtime.arrays",
     "parse_program": "mslang.sema.program",
     "print_program": "mslang.ir.print",
 }

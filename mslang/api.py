@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,12 @@ from mslang.brevity import brief
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ide.findings import findings
 from mslang.ir.access_bounds import require_inside
+from mslang.ir.dtype import SCALARS
 from mslang.ir.program import Program
 from mslang.ir.unwritten import require_written
 from mslang.notebook import page
+from mslang.runtime import arrays
+from mslang.runtime.arrays import ALIGNMENT
 from mslang.runtime.signature import Signature
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space
@@ -28,12 +32,15 @@ from mslang.schedule.trace import Value
 from mslang.sema.module import Module
 from mslang.sema.modules import load as load_module
 from mslang.sema.program import instantiate, parse_program
+from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
 from mslang.target.detect import host
 from mslang.target.named import named_target
 from mslang.transform.registries import REGISTRY, Registry
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mslang.apply.passes import Applied, Pass
     from mslang.ir.buckets import Bucket
     from mslang.perf.result import KernelProfile
@@ -215,6 +222,36 @@ def build(
         return whole
     cases = [Serving(case.bucket, loaded(case.applied.program, case.applied.backend)) for case in program.cases]
     return DispatchKernel(Signature.of_program(program.source), cases, whole)
+
+
+def empty(shape: int | Sequence[int], dtype: str, *, align: int = ALIGNMENT) -> NDArray[Any]:
+    """A row-major array that begins on a cache line; what it holds is not defined.
+
+    NumPy aligns its own arrays to 16 bytes, so that a vector of 64 bytes that is read from one spans two lines.
+
+    Args:
+        shape: its extents; of one dimension also a number.
+        dtype: an element type of the language (`"f32"`); bf16 is its bits in `uint16`, as kernels take it.
+        align: the bytes that its address is a multiple of, a power of two; 64 at least.
+
+    Raises:
+        MsError: MS117, there is no such element type; MS412, an extent is no size; MS413, no such alignment.
+
+    >>> a = empty((3, 5), "f32")
+    >>> a.shape, a.dtype.name, a.ctypes.data % 64
+    ((3, 5), 'float32', 0)
+    """
+    extents = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
+    if any(isinstance(n, bool) or not hasattr(n, "__index__") or index(n) < 0 for n in extents):
+        why = "an extent is a whole number from 0 on"
+        raise MsError(problem("MS412", f"there is no array of shape {brief(repr(shape))}", why=why))
+    if dtype not in SCALARS:
+        near = did_you_mean(dtype, SCALARS) if isinstance(dtype, str) else None
+        help = near or f"there are: {', '.join(SCALARS)}"
+        raise MsError(problem("MS117", f"unknown element type `{dtype}`", help=help))
+    if isinstance(align, bool) or not hasattr(align, "__index__") or align < 1 or align & (align - 1):
+        raise MsError(problem("MS413", f"no array is aligned to {brief(repr(align))}", why="that is no power of two"))
+    return arrays.empty(tuple(map(index, extents)), dtype, align=index(align))
 
 
 def profile_kernel(

@@ -13,8 +13,9 @@ import msgspec
 
 from mslang.backend.backend import BackEnd, Library, LibraryPart
 from mslang.backend.registry import compiling
+from mslang.brevity import seconds_text
 from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose
-from mslang.cli.common import UsageError, check_writable, emit, note, seconds_text, split_item
+from mslang.cli.common import UsageError, check_writable, emit, note, split_item
 from mslang.cli.main import DONE
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.target.description import GENERIC, Target

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.brevity import seconds_text as seconds_text
 from mslang.diagnostics import MsError, problem
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mslang.backend.registry import compiling, require_runnable
+from mslang.brevity import seconds_text
 from mslang.cli.call_sizes import at_argument, require_all_sizes
 from mslang.cli.candidates import Chosen, choose
 from mslang.cli.common import (
@@ -20,7 +21,6 @@ from mslang.cli.common import (
     natural,
     note,
     positive,
-    seconds_text,
     split_item,
 )
 from mslang.cli.main import DONE, FINDINGS

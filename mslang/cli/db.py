@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from mslang.cli.common import emit, natural, note, positive, seconds_text, table
+from mslang.brevity import seconds_text
+from mslang.cli.common import emit, natural, note, positive, table
 from mslang.cli.db_compare import comparison_arguments, count, diff
 from mslang.cli.db_selection import machine_key, warn_of_damage, workload_hashes
 from mslang.cli.db_transfer import export, import_rows, merge_stores, prune, transfer_arguments

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from mslang.cli.common import counted, emit, seconds_text, table
+from mslang.brevity import seconds_text
+from mslang.cli.common import counted, emit, table
 from mslang.cli.main import DONE
 from mslang.tune.database import Database
 from mslang.tune.record import Record

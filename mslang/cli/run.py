@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mslang.backend.registry import compiling, require_runnable
+from mslang.brevity import seconds_text
 from mslang.cli.call_sizes import at_argument, require_all_sizes
 from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose, program_target_argument
-from mslang.cli.common import UsageError, emit, note, seconds_text
+from mslang.cli.common import UsageError, emit, note
 from mslang.cli.main import DONE, FINDINGS
 from mslang.ir.buckets import at_sizes
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from mslang.cli.common import read_text, seconds_text
+from mslang.brevity import seconds_text
+from mslang.cli.common import read_text
 from mslang.cli.source_files import write_source
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash

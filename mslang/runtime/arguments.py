@@ -17,7 +17,7 @@ from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Within
 from mslang.ir.rounding import bf16_bits
 from mslang.ir.strides import shared_places
-from mslang.runtime.arrays import ALIGNMENT, address_of, empty, numpy_name, row_strides
+from mslang.runtime.arrays import address_of, empty, numpy_name, row_strides
 from mslang.runtime.dlpack import array_of, given_back, namespace_of
 from mslang.runtime.packing import Packed, Staging, places
 from mslang.runtime.ranges import Bounds, numbers, violation
@@ -84,6 +84,8 @@ def prepare(
             arrays[p.name] = _empty(p, shape)
         _check_strides(p, shape, sizes)
         _check(p, shape, sizes, arrays[p.name])
+        if not _is_staged(p, packed):
+            _check_alignment(p, arrays[p.name])
         if signature.checked and p.within is not None and p.name not in packed:
             _check_range(p, p.within, sizes, arrays[p.name])
     _check_overlaps(signature, arrays)
@@ -178,7 +180,7 @@ def _staging(p: Parameter, array: NDArray[Any], sizes: Mapping[str, int]) -> Sta
     assert p.packing is not None
     into = tuple(evaluate(e, sizes) for e in p.shape)
     at = places(p.packing, array.shape, into, sizes)
-    staged = Staging(array, empty(into, p.dtype), at, padding(p.packing.pad, p.dtype), p.constant)
+    staged = Staging(array, empty(into, p.dtype, align=p.align), at, padding(p.packing.pad, p.dtype), p.constant)
     if staged.kept:
         staged.fill()
     return staged
@@ -200,7 +202,7 @@ def pack(p: Parameter, signature: Signature, given: object) -> Packed:
         _check_range(p, p.within, sizes, array)
     if p.packing is None:
         strides = None if p.strides is None else tuple(evaluate(e, sizes) for e in p.strides)
-        copy = empty(array.shape, p.dtype, strides)
+        copy = empty(array.shape, p.dtype, strides, p.align)
         copy[...] = array
         return Packed(copy, array.shape, None)
     staged = _staging(p, array, sizes)
@@ -301,9 +303,7 @@ def _require_in_range(symbol: Symbol, sizes: Mapping[str, int]) -> None:
 def _empty(p: Parameter, shape: tuple[int, ...]) -> NDArray[Any]:
     if p.strides is not None:
         _refuse("MS410", f"the output {p.name} must be given", why="its layout is not compact")
-    if p.align > ALIGNMENT:
-        _refuse("MS410", f"the output {p.name} must be given", why=f"it is declared to be aligned to {p.align} bytes")
-    return empty(shape, p.dtype)
+    return empty(shape, p.dtype, align=p.align)
 
 
 def _check(
@@ -338,15 +338,19 @@ def _check(
             why=f"its address is not a multiple of {size_of(p.dtype)}, the size of an element",
             help=_mended(p, written, f"{p.name}.copy()"),
         )
+    if written and p.direction != "in" and not x.flags.writeable:
+        _refuse("MS414", f"{p.name} is written by the kernel, but the array is read-only")
+
+
+def _check_alignment(p: Parameter, x: NDArray[Any]) -> None:
+    """Refuse an array that the kernel works on where it is, unless it is aligned as declared."""
     if address_of(x) % p.align:
         _refuse(
             "MS413",
             f"{p.name} is not aligned",
             why=f"its address is not a multiple of {p.align}, which `align = {p.align}` declares",
-            help="`ms.empty(shape, dtype)` makes arrays that are aligned to 64 bytes",
+            help=f'`ms.empty({x.shape}, "{p.dtype}", align={p.align})` makes an array that is',
         )
-    if written and p.direction != "in" and not x.flags.writeable:
-        _refuse("MS414", f"{p.name} is written by the kernel, but the array is read-only")
 
 
 def _check_strides(p: Parameter, shape: tuple[int, ...], sizes: Mapping[str, int]) -> None:

@@ -27,26 +27,20 @@ def address_of(array: NDArray[Any]) -> int:
         return int(array.ctypes.data)
 
 
-def empty(shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None) -> NDArray[Any]:
-    """An array whose data begins at a multiple of 64 bytes; what it holds is not defined.
+def empty(
+    shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None, align: int = ALIGNMENT
+) -> NDArray[Any]:
+    """An array whose data begins at a multiple of `align` bytes, of 64 at least; what it holds is not defined.
 
-    Args:
-        shape: its extents.
-        dtype: an element type of the language, such as `f32`.
-        strides: those in elements; without, the array is row-major and compact.
-
-    NumPy aligns its own arrays to 16 bytes, so that vectors of 64 bytes span cache lines.
-
-    >>> a = empty((3, 5), "f32")
-    >>> a.shape, a.dtype.name, a.ctypes.data % 64
-    ((3, 5), 'float32', 0)
+    Without `strides` (in elements) it is row-major and compact.
     """
     import numpy as np
 
     size = size_of(dtype)
     count = prod(shape) if strides is None else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    raw = np.empty(count * size + ALIGNMENT, np.uint8)
-    start = -address_of(raw) % ALIGNMENT
+    align = max(align, ALIGNMENT)
+    raw = np.empty(count * size + align, np.uint8)
+    start = -address_of(raw) % align
     flat = raw[start : start + count * size].view(numpy_name(dtype))
     if strides is None:
         return flat.reshape(shape)

@@ -210,18 +210,19 @@ def _dense(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
 def make_arguments(program: Program, inputs: Mapping[str, np.ndarray]) -> Arrays:
     """All arguments of a call: the `in` arrays, fresh copies of `inout` arrays, and poisoned `out` arrays.
 
-    Where a parameter has strides, its array has them: an input is copied into such an array.
+    Where a parameter has strides or a larger alignment, its array has them: an input is copied into such an array.
     """
-    from mslang.runtime.arrays import empty, poison
+    from mslang.runtime.arrays import ALIGNMENT, empty, poison
 
     arrays: Arrays = {}
     for param in program.params:
         buffer = param.given
-        if param.direction == "in" and buffer.strides is None:
+        align = buffer.align or ALIGNMENT
+        if param.direction == "in" and buffer.strides is None and align <= ALIGNMENT:
             arrays[buffer.name] = inputs[buffer.name]
             continue
         strides = None if buffer.strides is None else _numbers(buffer.strides)
-        fresh = empty(shape_of(buffer), buffer.dtype, strides)
+        fresh = empty(shape_of(buffer), buffer.dtype, strides, align)
         if param.direction == "out":
             poison(fresh, buffer.dtype)
         else:

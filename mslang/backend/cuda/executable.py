@@ -81,7 +81,8 @@ def compiled(module: Module, target: Target, text_only: bool = False) -> CudaExe
     source = cuda_source(module, target)
     signature = Signature(
         module.name,
-        tuple(map(Parameter.of, module.params)),
+        # A call copies arrays to memory of the device, which is aligned.
+        tuple(replace(Parameter.of(p), align=1) for p in module.params),
         module.dynamic,
     )
     made = CudaExecutable(source, signature, target)

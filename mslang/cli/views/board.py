@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from mslang.cli.common import seconds_text
+from mslang.brevity import seconds_text
 from mslang.tune.progress import (
     Confirming,
     Event,

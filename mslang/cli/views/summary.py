@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 from textwrap import shorten, wrap
 
-from mslang.cli.common import counted, seconds_text, table
+from mslang.brevity import seconds_text
+from mslang.cli.common import counted, table
 from mslang.cli.views.board import Standing
 from mslang.runtime.timing import SLOW_CORE
 from mslang.tune.progress import Finished

@@ -9,35 +9,58 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mslang.ir.dtype import INDEX, is_float, size_of
-from mslang.ir.expr import Binary, Cast, Const, Expr, Symbol, Unary, Var, children, dtype_of
+from mslang.ir.dtype import INDEX, bits, is_float
+from mslang.ir.expr import Binary, Cast, Const, Expr, Symbol, Unary, Var, dtype_of
+
+_DATA = 64
+"""Bits of what may be any number of the width of indices."""
+
+_INDEX = 62
+"""Bits of loops, axes and sizes, and of their sums: memory has fewer elements. Data of as many may be added to them."""
 
 
 @lru_cache(maxsize=65536)
 def may_overflow(e: Expr) -> bool:
-    """Whether a sum or product of an index expression is one of data with the width of indices."""
+    """Whether a sum or product of an index expression has data among its parts, and may need more than 64 bits."""
     match e:
-        case Const() | Var() | Symbol():
-            return False
-        case Binary(op="+" | "-" | "*", left=a, right=b):
-            return _is_data(a) or _is_data(b) or may_overflow(a) or may_overflow(b)
+        case Binary(op=op, left=a, right=b):
+            return may_overflow(a) or may_overflow(b) or (op in ("+", "-", "*") and _width(e) > _INDEX)
         case Unary(op="-", operand=x):
-            return _is_data(x) or may_overflow(x)
-        case Binary(left=a, right=b):
-            return may_overflow(a) or may_overflow(b)
+            return may_overflow(x) or _width(x) > _INDEX
     return False
 
 
-def _is_data(e: Expr) -> bool:
-    """Whether an index expression may be any number of 64 bits."""
+@lru_cache(maxsize=65536)
+def _width(e: Expr) -> int:
+    """How many bits the data in an index expression have at most, with their sign; 0 where there are none."""
     match e:
         case Const() | Var() | Symbol():
-            return False
+            return 0
         case Cast(operand=x):
             held = dtype_of(x)
-            return held != "bool" and (is_float(held) or size_of(held) > 4)
-        case Binary(op="%", right=Const()):
-            return False
-        case Binary() | Unary():
-            return any(_is_data(x) for x in children(e))
-    return dtype_of(e) == INDEX
+            return _DATA if is_float(held) else bits(held)
+        case Unary(op="-", operand=x):
+            return _width(x)
+        case Binary(op=op, left=a, right=b) if dtype_of(a) == INDEX:
+            if not _width(a) and not _width(b):
+                return 0
+            match op:
+                case "+" | "-":
+                    parts = [_whole(x) for x in (a, b) if _width(x) or isinstance(x, Const)]
+                    return max(parts) + len(parts) - 1
+                case "*":
+                    return _whole(a) + _whole(b)
+                case "%":
+                    return _whole(b)
+                case "//":
+                    return _whole(a)
+                case "min" | "max":
+                    return max(_whole(a), _whole(b))
+    return _DATA
+
+
+def _whole(e: Expr) -> int:
+    """How many bits an index expression has at most."""
+    if isinstance(e, Const):
+        return abs(int(e.value)).bit_length()
+    return _width(e) or _INDEX

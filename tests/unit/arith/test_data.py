@@ -32,6 +32,8 @@ def condition(text: str) -> Expr:
         ("min(U[0] + 1, U[0]) == U[0]", "min(U[0] + 1, U[0]) == U[0]"),
         ("-U[0] < 5", "-U[0] < 5"),
         ("i64(F[0]) + 1 > i64(F[0])", "i64(F[0]) + 1 > i64(F[0])"),
+        ("i64(V[0]) * 8589934592 > 0", "i64(V[0]) * 8589934592 > 0"),
+        ("i64(V[0]) * i64(V[1]) * i64(V[2]) // i64(V[1]) == 1", "i64(V[0]) * i64(V[1]) * i64(V[2]) // i64(V[1]) == 1"),
     ],
 )
 def test_what_may_overflow_stays_as_it_is(given: str, made: str) -> None:
@@ -47,6 +49,8 @@ def test_what_may_overflow_stays_as_it_is(given: str, made: str) -> None:
         ("U[0] % 8 + k < 11 + k", "true"),
         ("i64(V[0]) + i64(V[0]) <= 1", "i64(V[0]) < 1"),
         ("i64(V[0]) < i64(V[0]) + 1", "true"),
+        ("i64(V[0]) * 1024 + k * 8 + k >= k * 9", "i64(V[0]) >= 0"),
+        ("i64(V[0]) * 1024 + k >= i64(V[0]) * 1024", "k >= 0"),
         ("U[0] < 4 + 1", "U[0] < 5"),
     ],
 )

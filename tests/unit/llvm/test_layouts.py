@@ -76,12 +76,31 @@ def test_a_declared_alignment_is_asked_of_the_address():
         with pytest.raises(MsError, match="not a multiple of 64, which `align = 64` declares") as caught:
             kernel(beside)
         assert caught.value.diagnostic.code == "MS413"
-        assert "ms.empty" in (caught.value.diagnostic.help or "")
+        assert 'ms.empty((2, 3), "f32", align=64)' in (caught.value.diagnostic.help or "")
         assert (kernel(aligned) == ROWS).all(), "asked again of arrays of the same form"
 
 
-def test_an_output_of_more_than_the_alignment_of_new_arrays_is_given():
+def test_new_outputs_and_packed_arrays_have_a_declared_alignment():
     text = COPY.replace("out C: f32[2, 3]", "out C: f32[2, 3] @ global(align = 4096)")
-    with pytest.raises(MsError, match="the output C must be given") as caught:
-        ms.build(ms.parse_program(text))(ROWS)
-    assert caught.value.diagnostic.why == "it is declared to be aligned to 4096 bytes"
+    made = ms.build(ms.parse_program(text))(ROWS)
+    assert made.ctypes.data % 4096 == 0 and (made == ROWS).all()
+    constant = ms.build(ms.parse_program(COPY.replace("A: f32[2, 3]", "const A: f32[2, 3] @ global(align = 4096)")))
+    packed = constant.pack("A", ROWS)
+    assert packed.array.ctypes.data % 4096 == 0 and (constant(packed) == ROWS).all()
+
+
+def test_aligned_arrays():
+    assert ms.empty(5, "f64").shape == (5,) and ms.empty((2, np.int64(3)), "bf16").dtype == np.uint16
+    assert all(ms.empty((2, 3), "f32", align=n).ctypes.data % n == 0 for n in (1, 64, 4096))
+    for shape, dtype, align, code in (
+        ((3,), "f33", 64, "MS117"),
+        ((3,), None, 64, "MS117"),
+        ((3, -1), "f32", 64, "MS412"),
+        ("ab", "f32", 64, "MS412"),
+        (True, "f32", 64, "MS412"),
+        ((3,), "f32", 3, "MS413"),
+        ((3,), "f32", "64", "MS413"),
+    ):
+        with pytest.raises(MsError) as caught:
+            ms.empty(shape, dtype, align=align)
+        assert caught.value.diagnostic.code == code
