@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from mslang.ir.by_identity import by_identity
-from mslang.ir.expr import Const, Expr, Load, MaskedLoad, Var
+from mslang.ir.expr import COMPARISONS, LEAVES, LOGICAL, Binary, Const, Expr, Load, MaskedLoad, Select, Var, children
 from mslang.ir.visit import CACHED, free_vars, walk_expr
 from mslang.kernel.nodes import Atomic, Body, Evaluate, For, Invoke, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, walk
@@ -18,6 +18,29 @@ Access = Load | MaskedLoad | Store | Atomic
 def loaded(e: Expr) -> tuple[Load | MaskedLoad, ...]:
     """Every load in an expression, masked ones too, outer before inner."""
     return tuple([x for x in walk_expr(e) if isinstance(x, Load | MaskedLoad)])
+
+
+@lru_cache(maxsize=CACHED)
+def has_condition(e: Expr) -> bool:
+    """Whether an expression compares, combines truth values, or selects."""
+    if type(e) in LEAVES:
+        return False
+    if isinstance(e, Select) or (isinstance(e, Binary) and e.op in _CONDITIONS):
+        return True
+    return any(has_condition(x) for x in children(e))
+
+
+_CONDITIONS = COMPARISONS | LOGICAL
+
+
+def selected_by(e: Expr) -> tuple[Expr, ...]:
+    """The conditions of the selects in an expression."""
+    return _selected_by(e) if has_condition(e) else ()
+
+
+@lru_cache(maxsize=CACHED)
+def _selected_by(e: Expr) -> tuple[Expr, ...]:
+    return tuple([x.condition for x in walk_expr(e) if isinstance(x, Select)])
 
 
 def accesses(body: Body) -> Iterator[Access]:

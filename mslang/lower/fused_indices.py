@@ -11,10 +11,11 @@ from functools import partial
 
 from mslang.ir.arith.linear import Interval
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import Binary, Const, Expr, Select, Var, children
-from mslang.ir.visit import conjuncts, free_vars, fresh, map_expr, walk_expr
+from mslang.ir.expr import Binary, Const, Expr, Var, children
+from mslang.ir.visit import conjuncts, free_vars, fresh, map_expr
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import expressions, map_deep, walk
+from mslang.lower.analysis import selected_by
 
 
 def named_parts(body: Body, var: str) -> Body:
@@ -49,9 +50,8 @@ def _conditions(s: Stmt) -> Iterator[Expr]:
     if isinstance(s, If):
         yield from conjuncts(s.condition)
     for e in expressions(s):
-        for x in walk_expr(e):
-            if isinstance(x, Select):
-                yield from conjuncts(x.condition)
+        for condition in selected_by(e):
+            yield from conjuncts(condition)
 
 
 def _parts(e: Expr, var: str) -> Iterator[Expr]:

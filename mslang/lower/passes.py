@@ -25,6 +25,7 @@ from mslang.lower.init import hoist
 from mslang.lower.pipeline import pipelined
 from mslang.lower.place import place
 from mslang.lower.predicates import resolve
+from mslang.lower.ranks import rank
 from mslang.lower.registers import pad_rows, place_on_stack
 from mslang.lower.unroll import unroll
 from mslang.lower.vectorize import vectorize
@@ -77,6 +78,7 @@ PASSES = (
         "unrolled loops, and those over registers, are written out, with prefetches; indices are in normal form",
     ),
     Pass("registers", pad_rows, "rows on the stack are as long as vectors, so that their tails need no masks"),
+    Pass("ranks", rank, "running minima and maxima of floating numbers are kept as integers of the same order"),
 )
 """The passes for a CPU, in order."""
 

@@ -8,7 +8,6 @@ everything is constant the guard of a tail then becomes the bound of an inner lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,21 +17,18 @@ from mslang.ir import arith
 from mslang.ir.arith import Verdict, linear
 from mslang.ir.arith.convert import write
 from mslang.ir.arith.linear import Condition, Interval
-from mslang.ir.expr import COMPARISONS, FALSE, LEAVES, LOGICAL, TRUE, Binary, Const, Expr, Select, Var
+from mslang.ir.expr import COMPARISONS, FALSE, TRUE, Binary, Const, Expr, Var
 from mslang.ir.program import Range
-from mslang.ir.visit import CACHED, conjuncts, free_vars, loads_of, map_expr, substitute, walk_expr
+from mslang.ir.visit import conjuncts, free_vars, loads_of, map_expr, substitute
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
-from mslang.lower.analysis import trips, weight, work
+from mslang.lower.analysis import has_condition, selected_by, trips, weight, work
 from mslang.lower.dead_iterations import live_iterations
 from mslang.lower.fold import fold, step
 from mslang.lower.fused_indices import named_parts, part_bounds
 
 MAX_COPIED = 1024
 """How many statements, unrolled, cutting loops may add."""
-
-
-_CONDITIONS = COMPARISONS | LOGICAL
 
 
 _MINOR = 8
@@ -81,7 +77,7 @@ def _statement(s: Stmt, known: _Known) -> Body:
 # ------------------------------------------------------------------ conditions
 def _expression(e: Expr, known: _Known) -> Expr:
     """An expression with constants folded and the conditions in it decided where they can be."""
-    if not _has_condition(e):
+    if not has_condition(e):
         return e
 
     def change(x: Expr) -> Expr | None:
@@ -92,11 +88,6 @@ def _expression(e: Expr, known: _Known) -> Expr:
         return None if verdict is None else TRUE if verdict else FALSE
 
     return map_expr(e, change)
-
-
-@lru_cache(maxsize=CACHED)
-def _has_condition(e: Expr) -> bool:
-    return any(isinstance(x, Select) or (isinstance(x, Binary) and x.op in _CONDITIONS) for x in walk_expr(e))
 
 
 def _decide(e: Binary, known: _Known) -> bool | None:
@@ -396,10 +387,8 @@ def _conditions(body: Body, times: int = 1) -> Iterator[_Found]:
         if isinstance(s, If):
             yield from _comparisons(s.condition, times * (work(s.then) + work(s.otherwise)))
         for e in expressions(s):
-            if type(e) not in LEAVES:
-                for x in walk_expr(e):
-                    if isinstance(x, Select):
-                        yield from _comparisons(x.condition, times)
+            for condition in selected_by(e):
+                yield from _comparisons(condition, times)
         inner = times * trips(s) if isinstance(s, For) else times
         for b in bodies(s):
             yield from _conditions(b, inner)

@@ -81,20 +81,23 @@ class Known:
         match e:
             case Var(name=n):
                 return values.get(n, e)
-            case Binary(op=op) if op in _INDEX and dtype_of(e) == INDEX:
-                made = with_children(e, (self.expr(e.left, values), self.expr(e.right, values)))
-                return _folded(made) if reads(made) else self._index(made)
-            case Binary(op=op) if op in COMPARISONS:
-                return self._comparison(with_children(e, (self.expr(e.left, values), self.expr(e.right, values))))
-            case Ramp(base=x, stride=k, lanes=n):
-                return self._index(Ramp(self.expr(x, values), k, n))
             case Load(indices=xs):
                 return with_children(e, tuple([self.index(x, values) for x in xs]))
             case MaskedLoad(indices=xs, mask=m):
                 return unmasked(with_children(e, (*[self.index(x, values) for x in xs], self.expr(m, values))))
         xs = children(e)
-        made_of = with_children(e, tuple([self.expr(x, values) for x in xs])) if xs else e
-        return _folded(made_of)
+        return self.settled(with_children(e, tuple([self.expr(x, values) for x in xs])) if xs else e)
+
+    def settled(self, e: Expr) -> Expr:
+        """A node whose operands are in normal form, in normal form."""
+        match e:
+            case Binary(op=op) if op in _INDEX and dtype_of(e) == INDEX:
+                return _folded(e) if reads(e) else self._index(e)
+            case Binary(op=op) if op in COMPARISONS:
+                return self._comparison(e)
+            case Ramp():
+                return self._index(e)
+        return _folded(e)
 
     def index(self, e: Expr, values: Mapping[str, Expr]) -> Expr:
         """An index of an access: as `expr`, and sums of what is loaded in normal form too."""

@@ -340,8 +340,7 @@ class _Values:
                 then, otherwise = (right, other) if op == "and" else (other, right)
                 return self._select(self._made(left, lanes), then, otherwise, lanes)
             case Binary() | Unary() | Cast() | Call():
-                made = with_children(e, tuple([self._made(x, lanes) for x in children(e)]))
-                return self._known.expr(made, {})
+                return self._known.settled(with_children(e, tuple([self._made(x, lanes) for x in children(e)])))
         raise TypeError(f"not an expression of a program: {e!r}")
 
     def _select(self, c: Expr, then: Expr, otherwise: Expr, lanes: _Lanes) -> Expr:

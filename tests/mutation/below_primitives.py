@@ -107,6 +107,18 @@ def strides_of_rotated(with_strides: Function) -> Function:
     return wrong
 
 
+def nan_at_the_other_end(converted: Function) -> Function:
+    other = {"rank_max": "rank_min", "rank_min": "rank_max"}
+    return lambda fn, name, v, dtype: converted(fn, other.get(name, name), v, dtype)
+
+
+def any_rank(rank: Function) -> Function:
+    def wrong(e, op, ranked):
+        return rank(e, op, dict.fromkeys(ranked, op))
+
+    return wrong
+
+
 def offset_subtracted(_: Function) -> Function:
     def wrong(stride, wanted):
         from mslang.ir import arith
@@ -231,5 +243,19 @@ BELOW_PRIMITIVES = (
         "mslang.schedule.memo:_exact",
         by_value,
         caught_by="tests/unit/schedule/test_memo.py",
+    ),
+    Planted(
+        "a wrong order: NaN has the least of the ranks whose maximum is kept",
+        "mslang.backend.llvm.ranks:converted",
+        nan_at_the_other_end,
+        pair=398,
+        only=("rfactor", "vectorize", "cache_write", "set_scope"),
+        generator="instances",
+    ),
+    Planted(
+        "swapped operators: a rank for maxima is taken for one for minima",
+        "mslang.lower.ranks:_rank",
+        any_rank,
+        caught_by="tests/unit/lower/test_ranks.py",
     ),
 )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TypeGuard
 
-from mslang.backend.llvm import arithmetic, math, memory
+from mslang.backend.llvm import arithmetic, math, memory, ranks
 from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.guard import BoundsGuard
 from mslang.backend.llvm.scope import Memory, Scope
@@ -190,6 +190,8 @@ class ExpressionWriter:
                 return self._select(c, t, o, scope)
             case Cast(dtype=d, operand=x):
                 return arithmetic.cast(fn, self.value(x, scope), d)
+            case Call(name=name, args=(x,), dtype=d) if ranks.is_conversion(name):
+                return ranks.converted(fn, name, self.value(x, scope), d)
             case Call(name=name, args=args):
                 return math.call(fn, name, arithmetic.level(fn, *(self.value(x, scope) for x in args)))
             case Load() | MaskedLoad():

@@ -7,6 +7,7 @@ mask does not guard is out of bounds, if it is. Integers and f32, f64 only; slow
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -48,6 +49,7 @@ from mslang.kernel.nodes import (
     While,
     Within,
 )
+from mslang.lower.ranks import RANKS, UNRANK
 
 Array = np.ndarray[Any, Any]
 
@@ -176,6 +178,8 @@ class _Machine:
                 return _each(lambda c, x, y: x if c else y, chosen, self.value(t), self.value(o))
             case Cast(dtype=d, operand=x):
                 return _each(lambda v: rounded(v, d), self.value(x))
+            case Call(name=n, args=(x,), dtype=d) if n == UNRANK or n in RANKS.values():
+                return _each(lambda v: _converted(n, v, d), self.value(x))
             case Call(name=n, args=xs, dtype=d):
                 return _each(lambda *v: rounded(functions.evaluated(n, v, d), d), *(self.value(x) for x in xs))
             case Load(buffer=b, indices=xs):
@@ -205,6 +209,19 @@ def _operation(op: str, a: Any, b: Any, dtype: str) -> Any:
         with np.errstate(all="ignore"):
             return rounded(np.float64(a) / np.float64(b), dtype)
     return rounded(SCALAR[op](a, b), dtype)
+
+
+def _converted(name: str, v: Any, dtype: str) -> Any:
+    """A number's rank or a rank's number: counted from 0 upwards, and from -1 downwards."""
+    width = bits(dtype)
+    code, word = ("<f", "<i") if width == 32 else ("<d", "<q")
+    if name == UNRANK:
+        (number,) = struct.unpack(code, struct.pack(word, v if v >= 0 else -(2 ** (width - 1)) + (-1 - v)))
+        return number
+    if math.isnan(v):
+        return 2 ** (width - 1) - 1 if name == RANKS["max"] else -(2 ** (width - 1))
+    (found,) = struct.unpack(word, struct.pack(code, v))
+    return found if found >= 0 else -1 - (found + 2 ** (width - 1))
 
 
 def _lane(value: Any, k: int) -> Any:
