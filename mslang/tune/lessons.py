@@ -19,15 +19,15 @@ MOST = 1024
 _ARRAYS = ("stores", "draft", "cost", "censored")
 
 
-def packed(lessons: Sequence[Lesson], run: str, workload: str, machine: str) -> RunLesson | None:
-    """What a run teaches, as it is kept; None where it measured too little."""
+def packed(lessons: Sequence[Lesson], run: str, workload: str, machine: str, *, cold: bool = False) -> RunLesson | None:
+    """What a run that timed with warm or `cold` caches teaches, as it is kept; None where it measured too little."""
     import numpy as np
 
     if sum(map(len, lessons)) < LEAST:
         return None
     file = BytesIO()
     arrays = {f"{name}{k}": getattr(x, name) for k, x in enumerate(lessons) for name in _ARRAYS}
-    np.savez_compressed(file, allow_pickle=False, names=np.asarray(lessons[0].names), **arrays)
+    np.savez_compressed(file, allow_pickle=False, names=np.asarray(lessons[0].names), cold=np.asarray(cold), **arrays)
     return RunLesson(run, workload, machine, _columns(lessons[0].names), data=file.getvalue())
 
 
@@ -49,6 +49,14 @@ def unpacked(kept: RunLesson) -> list[Lesson]:
         return [Lesson(names, *(found[f"{name}{k}"] for name in _ARRAYS)) for k in range(count)]
 
 
+def is_cold(kept: RunLesson) -> bool:
+    """Whether each run of a candidate found the caches empty. Lessons that do not say so are of warm caches."""
+    import numpy as np
+
+    with np.load(BytesIO(kept.data), allow_pickle=False) as found:
+        return "cold" in found.files and bool(found["cold"])
+
+
 def _columns(names: Sequence[str]) -> str:
     return blake2b("\0".join(names).encode(), digest_size=8).hexdigest()
 
@@ -66,7 +74,13 @@ class Taught(NamedTuple):
 
 
 def taught(
-    kept: Sequence[RunLesson], workload: str, machine: str, before: str = "", trees: int = TREES
+    kept: Sequence[RunLesson],
+    workload: str,
+    machine: str,
+    before: str = "",
+    *,
+    cold: bool = False,
+    trees: int = TREES,
 ) -> Taught | None:
     """What other programs teach of the draft; None where there are no others, or XGBoost is not installed.
 
@@ -76,13 +90,19 @@ def taught(
         machine: the key of the machine: times of different machines are not comparable.
         before: only runs that ended before this time, so that a search that is resumed learns what it began with
             (empty: all).
+        cold: whether the search times with cold caches: only runs that did so, too, teach it.
         trees: how many correct the draft.
     """
     if not is_installed():
         return None
     latest: dict[str, RunLesson] = {}
     for x in kept:
-        if x.machine == machine and x.workload != workload and not (before and x.created >= before):
+        if (
+            x.machine == machine
+            and x.workload != workload
+            and not (before and x.created >= before)
+            and is_cold(x) == cold
+        ):
             latest.setdefault(x.workload, x)
     tasks: list[list[Lesson]] = []
     for x in latest.values():

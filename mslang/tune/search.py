@@ -168,16 +168,28 @@ class Search:
         if named in (None, "xgboost") and not self._settings.strategy.startswith("replay"):
             begun = next((r.created for r in self._database.runs() if r.id == self._run), "")
             with profiling.scope("model"):
-                self._taught = taught(self._database.lessons(), self._task.workload.hash, machine, begun)
+                self._taught = taught(
+                    self._database.lessons(), self._task.workload.hash, machine, begun, cold=self._is_cold
+                )
         correction = None if self._taught is None else self._taught.correction
         return strategy_named(self._settings.strategy, default_models(named, correction=correction).models)
+
+    @property
+    def _is_cold(self) -> bool:
+        return self._settings.limits.cache == "cold"
 
     def _teach(self) -> None:
         """Keep what the search teaches those of other programs."""
         if not isinstance(self._strategy, Teacher) or not is_installed():
             return
         with profiling.scope("model"):
-            kept = packed(self._strategy.lessons(), self._run, self._task.workload.hash, self._task.machine.key)
+            kept = packed(
+                self._strategy.lessons(),
+                self._run,
+                self._task.workload.hash,
+                self._task.machine.key,
+                cold=self._is_cold,
+            )
         if kept is not None:
             self._database.add_lesson(kept)
 

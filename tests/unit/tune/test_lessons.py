@@ -84,6 +84,16 @@ def test_the_latest_runs_of_other_programs_on_this_machine_teach() -> None:
 
 
 @needs_xgboost
+def test_times_with_warm_and_with_cold_caches_teach_apart() -> None:
+    cold = packed([lesson(24)], "b", "conv", "zen", cold=True)
+    assert cold is not None
+    both = [kept("a", "gemm"), replace(cold, created="2027"), replace(cold, run="c", workload="gemm", created="2028")]
+    warmed, chilled = (taught(both, "mine", "zen", cold=c) for c in (False, True))
+    assert warmed is not None and (warmed.candidates, warmed.programs) == (16, 1)
+    assert chilled is not None and (chilled.candidates, chilled.programs) == (48, 2)
+
+
+@needs_xgboost
 def test_a_correction_says_what_was_learned_and_nothing_of_other_features() -> None:
     found = taught([kept("a", "gemm", n=200), kept("bb", "conv", n=200)], "mine", "zen")
     assert found is not None
