@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mslang.backend.cuda.source import cuda_source
 from mslang.diagnostics import MsError
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Call, Const
@@ -28,7 +29,12 @@ SAMPLE = Path(__file__).parents[3] / "fixtures" / "samples" / "wmma.ms"
 @lru_cache
 def wmma() -> Program:
     """A candidate of the sample that is not pipelined."""
-    space = space_of(load(str(SAMPLE), SAMPLE.read_text()), "wmma_shared")
+    return sampled(SAMPLE.read_text())
+
+
+def sampled(text: str) -> Program:
+    """The first candidate of the sample's space, as this text has it, that is not pipelined."""
+    space = space_of(load(str(SAMPLE), text), "wmma_shared")
     for seed in range(100):
         try:
             return space.sample(seed, {"pipeline": "off"}).program
@@ -86,3 +92,16 @@ space s for {program} on sm_80 = {schedule}
         assert b.strides is not None and isinstance(b.strides[-2], Const)
         assert divmod(int(b.strides[-2].value) * size_of(b.dtype), 16)[1] == 0
         assert int(b.strides[-2].value) * size_of(b.dtype) // 16 % 2 == 1
+
+
+@pytest.mark.parametrize(("offset", "why"), [(8, None), (1, "has rows 65 elements of 2 bytes apart"), (4, "has rows")])
+def test_rows_that_an_instruction_cannot_load_are_refused(offset: int, why: str | None):
+    text = SAMPLE.read_text().replace("factor = 32, offset = 8", f"factor = 32, offset = {offset}")
+    module = lower(sampled(text), TARGETS["sm_80"])
+    if why is None:
+        assert "load_matrix_sync" in cuda_source(module, TARGETS["sm_80"]).text
+        return
+    with pytest.raises(MsError) as caught:
+        cuda_source(module, TARGETS["sm_80"])
+    assert caught.value.diagnostic.code == "MS419"
+    assert why in str(caught.value.diagnostic.why)
