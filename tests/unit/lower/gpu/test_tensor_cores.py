@@ -10,12 +10,14 @@ import pytest
 from mslang.backend.cuda.source import cuda_source
 from mslang.diagnostics import MsError
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import Call, Const
-from mslang.ir.program import Program
-from mslang.kernel import Allocate, Evaluate, If, Invoke
+from mslang.ir.expr import Call, Const, Load
+from mslang.ir.intrin import Formal
+from mslang.ir.program import Buffer, Program
+from mslang.kernel import Allocate, Evaluate, Function, If, Invoke, Launch, Module, Store
 from mslang.kernel.verify import verify
 from mslang.kernel.visit import walk
 from mslang.lower.gpu import lower
+from mslang.lower.gpu.barriers import synchronized
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.target.description import TARGETS
@@ -92,6 +94,24 @@ space s for {program} on sm_80 = {schedule}
         assert b.strides is not None and isinstance(b.strides[-2], Const)
         assert divmod(int(b.strides[-2].value) * size_of(b.dtype), 16)[1] == 0
         assert int(b.strides[-2].value) * size_of(b.dtype) // 16 % 2 == 1
+
+
+def tile(name: str, buffer: str, meaning: Store | None = None) -> Invoke:
+    """An instruction on a fragment `F` and a tile of a buffer."""
+    begin = tuple(Load(b, (Const(0), Const(0)), "f32") for b in (buffer, "F"))
+    stored = Store("F", (Const(0), Const(0)), begin[0]) if meaning is None else meaning
+    return Invoke(name, "", (Formal(buffer, "f32"), Formal("F", "f32")), (2, 2), begin, (stored,))
+
+
+@pytest.mark.parametrize(("threads", "waits"), [(32, 0), (64, 1), (128, 1)])
+def test_the_warps_of_one_row_wait_before_a_tile_that_others_may_still_load_is_stored(threads: int, waits: int):
+    s, fragment = (Buffer(n, "f32", (Const(16), Const(16)), scope) for n, scope in (("S", "shared"), ("F", "wmma.acc")))
+    load = tile("load", "S")
+    store = tile("store", "S", Store("S", (Const(0), Const(0)), Load("F", (Const(0), Const(0)), "f32")))
+    one = Const(1)
+    body = (Allocate(s, (Allocate(fragment, (load, store)),)),)
+    f = Function("f", (), body, Launch((one, one, one), (Const(threads), one, one)))
+    assert barriers(synchronized(Module("f", (), (f,)), TARGETS["sm_80"])) == waits
 
 
 @pytest.mark.parametrize(("offset", "why"), [(8, None), (1, "has rows 65 elements of 2 bytes apart"), (4, "has rows")])
