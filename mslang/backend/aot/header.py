@@ -12,6 +12,7 @@ from mslang.backend.aot.entry import BAD_ARGUMENT, NO_MEMORY, OK, UNSUPPORTED
 from mslang.diagnostics import MsError, problem
 from mslang.ir.expr import DynamicRange, Symbol
 from mslang.ir.text import print_expr
+from mslang.runtime.c_library import WORDS
 from mslang.runtime.signature import Parameter, Signature
 
 C_TYPES = {
@@ -25,18 +26,8 @@ C_TYPES = {
 }
 """The C type of each element type; halves are passed as their bits."""
 
-_WORDS = frozenset(
-    {
-        "alignas", "alignof", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr",
-        "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false",
-        "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
-        "operator", "private", "protected", "public", "register", "restrict", "return", "short", "signed",
-        "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef",
-        "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "and", "or",
-        "not", "xor",
-    }
-)  # fmt: skip
-"""Words of C and C++ that no parameter or function may be called."""
+_TAKEN = WORDS | frozenset(C_TYPES.values())
+"""What no parameter may be called."""
 
 _STATUS = f"""#ifndef MSLANG_STATUS
 #define MSLANG_STATUS
@@ -82,7 +73,7 @@ def header(
     Raises:
         MsError: MS701, the function is called by a word of C or C++.
     """
-    if name in _WORDS:
+    if name in WORDS:
         here = f"`{name}` is a word of C, and no name of a function"
         raise MsError(problem("MS701", here, help="give another one: `--name`"))
     names = c_names(signature)
@@ -160,7 +151,7 @@ def c_names(signature: Signature) -> tuple[str, ...]:
     for name in (*(p.name for p in signature.parameters), *(s.text for s in signature.dynamic)):
         plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
         plain = f"_{plain}" if not plain or plain[0].isdigit() else plain
-        while plain in _WORDS or plain in found:
+        while plain in _TAKEN or plain in found:
             plain += "_"
         found.append(plain)
     return tuple(found)
