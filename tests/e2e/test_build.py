@@ -138,6 +138,15 @@ def test_no_parameter_of_a_header_is_a_word_of_c_or_cpp(language: tuple[str, ...
     subprocess.run([str(CC), *language, "-fsyntax-only", "-Wall", "-Werror", "-"], input=text, text=True, check=True)
 
 
+def test_a_header_says_what_alignment_is_declared() -> None:
+    parameters = (
+        Parameter("A", "f32", (Const(8),), "in", align=32),
+        Parameter("B", "f32", (Const(8),), "out", align=4),
+    )
+    text = header("k", Signature("k", parameters), (("generic", ()),), "k.ms", False)
+    assert " * A: f32[8], row-major, read, aligned to 32 bytes\n * B: f32[8], row-major, written\n" in text
+
+
 @pytest.mark.parametrize("name", ["div", "select", "index", "bind", "remove", "sin"])
 def test_no_function_takes_the_place_of_the_system_s(name: str) -> None:
     assert symbol(name) == f"{name}_"

@@ -10,6 +10,7 @@ import msgspec
 from mslang import __version__
 from mslang.backend.aot.entry import BAD_ARGUMENT, NO_MEMORY, OK, UNSUPPORTED
 from mslang.diagnostics import MsError, problem
+from mslang.ir.dtype import size_of
 from mslang.ir.expr import DynamicRange, Symbol
 from mslang.ir.text import print_expr
 from mslang.runtime.c_library import WORDS
@@ -169,11 +170,12 @@ def _described(p: Parameter) -> str:
         layout = "row-major"
     else:
         layout = f"strides of {', '.join(map(print_expr, p.strides))} elements"
+    aligned = f", aligned to {p.align} bytes" if p.align > size_of(p.dtype) else ""
     within = ""
     if p.within is not None:
         order = " sorted along the last dimension" * p.within.sorted + " all different" * p.within.unique
         within = f"; values from {print_expr(p.within.low)} up to, not including, {print_expr(p.within.high)}{order}"
-    return _commented(f"{p.dtype}[{shape}], {layout}, {use}{within}")
+    return _commented(f"{p.dtype}[{shape}], {layout}, {use}{aligned}{within}")
 
 
 def _size(s: Symbol) -> str:
@@ -186,8 +188,9 @@ def _size(s: Symbol) -> str:
 def _terms(targets: tuple[tuple[str, tuple[str, ...]], ...], parallel: bool) -> list[str]:
     lines = [
         "",
-        "Pointers are aligned to their elements, and arrays that are written overlap no other array: both are checked,",
-        "as are null pointers and sizes. Not checked: that arrays are as large as stated, and what values they hold.",
+        "Pointers are aligned to their elements, or as stated; arrays that are written overlap no other array: both",
+        "are checked, as are null pointers and sizes. Not checked: that arrays are as large as stated, and what",
+        "values they hold.",
         "Several threads may call it concurrently. Workspace is allocated and freed by each call.",
         "Returns an mslang_status.",
         "",
