@@ -8,12 +8,14 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir import arith
-from mslang.ir.expr import ZERO, Binary, Load, Var
+from mslang.ir.arith import Verdict
+from mslang.ir.expr import ZERO, Binary, Const, Expr, Load, Var
 from mslang.ir.find import all_buffers, blocks_of, used_names
-from mslang.ir.program import Axis, Block, Evaluate, For, If, Let, Program, Stmt, Store, While
+from mslang.ir.program import Axis, Block, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
 from mslang.ir.region import infer_regions
 from mslang.ir.symbols import all_exprs
 from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, stmt_exprs, walk
+from mslang.transform.rewriting.rewrite import substitute_loops
 
 _REDUCING = frozenset({"+", "*", "min", "max"})
 
@@ -52,19 +54,42 @@ class _Wrapping:
 
     def block(self, s: Stmt, loops: Mapping[str, For]) -> Block:
         named = {v for x in walk((s,)) for e in all_exprs(x) for v in free_vars(e)}
-        axes = tuple(_axis(f, s) for v, f in loops.items() if v in named)
+        ranges = {v: Range(f.start, f.extent) for v, f in loops.items()}
+        axes: list[Axis] = []
+        moved: dict[str, Expr] = {}
+        for v, f in loops.items():
+            if v not in named:
+                continue
+            axis, low = _axis(f, s, ranges)
+            if low < 0:
+                # An axis begins at 0.
+                axis = replace(axis, name=fresh(f"{v}_axis", self.taken), binding=Binary("+", Var(v), Const(-low)))
+                self.taken.add(axis.name)
+                moved[v] = Binary("-", Var(axis.name), Const(-low))
+            axes.append(axis)
+        (s,) = substitute_loops((s,), moved, {a.name: Range(ZERO, a.extent) for a in axes})
         name = fresh(f"{s.buffer}_block" if isinstance(s, Store) else "step", self.taken)
         self.taken.add(name)
-        begin = (f for f in loops.values() if f.var in named and f.start != ZERO)
+        begin = (f for f in loops.values() if f.var in named and not _is_at_most_0(f.start))
         where = conjunction(tuple(Binary("<=", f.start, Var(f.var)) for f in begin))
-        made = Block(name, axes, (), (), (s,), predicate=where)
+        made = Block(name, tuple(axes), (), (), (s,), predicate=where)
         reads, writes = infer_regions(made, self.buffers)
         return replace(made, reads=reads, writes=writes)
 
 
-def _axis(loop: For, s: Stmt) -> Axis:
-    extent = arith.add(loop.start, loop.extent)
-    if free_vars(extent):
+def _is_at_most_0(start: Expr) -> bool:
+    """Whether a loop begins where its axis begins."""
+    return isinstance(start, Const) and start.value <= 0
+
+
+def _axis(loop: For, s: Stmt, ranges: Mapping[str, Range]) -> tuple[Axis, int]:
+    """The axis for a loop, and the least value of the loop if it may be negative, otherwise 0."""
+    stop = arith.simplify(arith.add(loop.start, loop.extent))
+    least = arith.bounds(loop.start, ranges)
+    low = least[0] if least is not None else None
+    if arith.decide(Binary(">=", loop.start, ZERO), ranges) is Verdict.PROVED:
+        low = ZERO
+    if free_vars(stop) or not isinstance(low, Const) or not isinstance(low.value, int):
         raise MsError(
             problem(
                 "MS731",
@@ -73,7 +98,8 @@ def _axis(loop: For, s: Stmt) -> Axis:
                 help="write `with T.sblock(…)` around it",
             )
         )
-    return Axis(loop.var, extent, _kind(loop.var, s), Var(loop.var))
+    first = min(low.value, 0)
+    return Axis(loop.var, arith.add(stop, Const(-first)), _kind(loop.var, s), Var(loop.var)), first
 
 
 def _kind(var: str, s: Stmt) -> str:

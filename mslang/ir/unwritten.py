@@ -109,7 +109,7 @@ def _gap(index: Expr, n: int, a: Access) -> frozenset[int]:
         return frozenset()
     known = [r for r in ranges if r is not None]
     if isinstance(index, Var) and not guards:
-        return frozenset(range(n)).difference(known[0])
+        return frozenset(k for k in range(n) if k not in known[0])
     if prod(map(len, known)) > MOST_POINTS:
         return frozenset()
     taken: set[int] = set()

@@ -1,4 +1,4 @@
-"""The text of an intrinsic for a target, if it has one."""
+"""The text of an intrinsic for a target, if it has one, and what it relies on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mslang.diagnostics import TargetError, problem
-from mslang.ir.intrin import Guard, Recorded
+from mslang.diagnostics import MsError, TargetError, problem
+from mslang.ir.expr import Const, Expr, Load
+from mslang.ir.intrin import Formal, Guard, Recorded
+from mslang.kernel.nodes import Invoke
 from mslang.target.description import Target
 
 BACKENDS = {"cpu": "llvm", "cuda": "cuda"}
@@ -82,3 +84,32 @@ def _field(target: Target, name: str) -> object:
         digits = "".join(c for c in str(target.fields.get("arch", "")) if c.isdigit())
         return int(digits) if digits else None
     return value
+
+
+def require_as_declared(s: Invoke, formal: Formal, operand: Load, strides: tuple[Expr, ...], rank: int) -> None:
+    """Check that what a text relies on holds of the memory that an operand has in the end.
+
+    Args:
+        s: the instruction.
+        formal: what its text relies on of the operand.
+        operand: the operand's first element.
+        strides: those of the operand's buffer.
+        rank: how many of the buffer's last dimensions the operand has.
+
+    Raises:
+        MsError: MS419, the element type or a stride is another one.
+    """
+    wanted = formal.strides or (1,)
+    have = strides[len(strides) - min(rank, len(wanted)) :] if rank else ()
+    off = [(k, n) for k, n in zip(have, wanted[len(wanted) - len(have) :], strict=True) if k != Const(n)]
+    if operand.dtype == formal.dtype and not off:
+        return
+    found = f"its elements are {operand.dtype}" if operand.dtype != formal.dtype else "its strides differ"
+    raise MsError(
+        problem(
+            "MS419",
+            f"`{operand.buffer}` is not what the instruction `{s.name}` takes as `{formal.name}`",
+            why=f"{found} than when it became an operand",
+            help="change the buffer's type or layout before `tensorize`",
+        )
+    )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Expr, Symbol
 from mslang.ir.program import Packing, Param, Program, Within
-from mslang.runtime.c_library import C_LIBRARY
+from mslang.runtime.c_library import EXPORTED
 
 FIRST_ARGUMENT = 4
 """Words before the parameters in the array that an entry takes: workspace, launcher, its state, status."""
@@ -19,7 +19,7 @@ def symbol(name: str) -> str:
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
     if not plain or plain[0].isdigit():
         plain = "_" + plain
-    return plain + "_" if plain in C_LIBRARY else plain
+    return plain + "_" if plain in EXPORTED else plain
 
 
 class Parameter(msgspec.Struct, frozen=True):

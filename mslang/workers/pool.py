@@ -135,7 +135,7 @@ class Pool:
         try:
             while True:
                 # Started before there is work, so that the next task finds it ready.
-                with suppress(OSError):
+                with suppress(OSError, RuntimeError, MemoryError):
                     process = self._usable(process)
                     process.wait_until_ready()
                 task = self._next()
@@ -167,10 +167,15 @@ class Pool:
                 process = self._usable(process)
             except OSError as error:
                 return None, Failed(_cannot_start(error))
-            if not process.wait_until_ready():
-                outcome = NotBegun(process.close())
-            elif task.begin(process.kill):
-                outcome = process.call(task)
+            try:
+                if not process.wait_until_ready():
+                    outcome = NotBegun(process.close())
+                elif task.begin(process.kill):
+                    outcome = process.call(task)
+            except (RuntimeError, MemoryError) as error:
+                # The system gives no thread for a deadline, or the answer does not fit here.
+                self._close(process)
+                return None, Failed(error)
             if not isinstance(outcome, NotBegun) or task.done or self._stopped:
                 break
         return process, Crashed(outcome.exit_code) if isinstance(outcome, NotBegun) else outcome

@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 import mslang as ms
+from mslang.backend.aot.header import header
 from mslang.backend.reference.interpret import run as interpret
+from mslang.ir.expr import Const
+from mslang.runtime.signature import Parameter, Signature, symbol
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -122,6 +125,31 @@ def test_dynamic_sizes_and_parallel_loops_and_the_checks_of_arguments(run: Run, 
     for threads in (1, 2, 50):
         assert limit(threads) == 0
         assert scale(a, b, 64) == 0 and (b == 3 * a).all()
+
+
+TAKEN = ("asm", "nullptr", "typeid", "requires", "char8_t", "thread_local", "unix", "int64_t", "_Bool", "delete")
+
+
+@needs_cc
+@pytest.mark.parametrize("language", [("-x", "c"), ("-std=gnu++20", "-x", "c++")])
+def test_no_parameter_of_a_header_is_a_word_of_c_or_cpp(language: tuple[str, ...]) -> None:
+    parameters = tuple(Parameter(name, "f32", (Const(2),), "in") for name in TAKEN)
+    text = header("k", Signature("k", parameters), (("generic", ()),), "k.ms", False)
+    subprocess.run([str(CC), *language, "-fsyntax-only", "-Wall", "-Werror", "-"], input=text, text=True, check=True)
+
+
+def test_a_header_says_what_alignment_is_declared() -> None:
+    parameters = (
+        Parameter("A", "f32", (Const(8),), "in", align=32),
+        Parameter("B", "f32", (Const(8),), "out", align=4),
+    )
+    text = header("k", Signature("k", parameters), (("generic", ()),), "k.ms", False)
+    assert " * A: f32[8], row-major, read, aligned to 32 bytes\n * B: f32[8], row-major, written\n" in text
+
+
+@pytest.mark.parametrize("name", ["div", "select", "index", "bind", "remove", "sin"])
+def test_no_function_takes_the_place_of_the_system_s(name: str) -> None:
+    assert symbol(name) == f"{name}_"
 
 
 @needs_cc

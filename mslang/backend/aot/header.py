@@ -10,8 +10,10 @@ import msgspec
 from mslang import __version__
 from mslang.backend.aot.entry import BAD_ARGUMENT, NO_MEMORY, OK, UNSUPPORTED
 from mslang.diagnostics import MsError, problem
+from mslang.ir.dtype import size_of
 from mslang.ir.expr import DynamicRange, Symbol
 from mslang.ir.text import print_expr
+from mslang.runtime.c_library import WORDS
 from mslang.runtime.signature import Parameter, Signature
 
 C_TYPES = {
@@ -25,18 +27,8 @@ C_TYPES = {
 }
 """The C type of each element type; halves are passed as their bits."""
 
-_WORDS = frozenset(
-    {
-        "alignas", "alignof", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr",
-        "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false",
-        "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
-        "operator", "private", "protected", "public", "register", "restrict", "return", "short", "signed",
-        "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef",
-        "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "and", "or",
-        "not", "xor",
-    }
-)  # fmt: skip
-"""Words of C and C++ that no parameter or function may be called."""
+_TAKEN = WORDS | frozenset(C_TYPES.values())
+"""What no parameter may be called."""
 
 _STATUS = f"""#ifndef MSLANG_STATUS
 #define MSLANG_STATUS
@@ -82,7 +74,7 @@ def header(
     Raises:
         MsError: MS701, the function is called by a word of C or C++.
     """
-    if name in _WORDS:
+    if name in WORDS:
         here = f"`{name}` is a word of C, and no name of a function"
         raise MsError(problem("MS701", here, help="give another one: `--name`"))
     names = c_names(signature)
@@ -160,7 +152,7 @@ def c_names(signature: Signature) -> tuple[str, ...]:
     for name in (*(p.name for p in signature.parameters), *(s.text for s in signature.dynamic)):
         plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
         plain = f"_{plain}" if not plain or plain[0].isdigit() else plain
-        while plain in _WORDS or plain in found:
+        while plain in _TAKEN or plain in found:
             plain += "_"
         found.append(plain)
     return tuple(found)
@@ -178,11 +170,12 @@ def _described(p: Parameter) -> str:
         layout = "row-major"
     else:
         layout = f"strides of {', '.join(map(print_expr, p.strides))} elements"
+    aligned = f", aligned to {p.align} bytes" if p.align > size_of(p.dtype) else ""
     within = ""
     if p.within is not None:
         order = " sorted along the last dimension" * p.within.sorted + " all different" * p.within.unique
         within = f"; values from {print_expr(p.within.low)} up to, not including, {print_expr(p.within.high)}{order}"
-    return _commented(f"{p.dtype}[{shape}], {layout}, {use}{within}")
+    return _commented(f"{p.dtype}[{shape}], {layout}, {use}{aligned}{within}")
 
 
 def _size(s: Symbol) -> str:
@@ -195,8 +188,9 @@ def _size(s: Symbol) -> str:
 def _terms(targets: tuple[tuple[str, tuple[str, ...]], ...], parallel: bool) -> list[str]:
     lines = [
         "",
-        "Pointers are aligned to their elements, and arrays that are written overlap no other array: both are checked,",
-        "as are null pointers and sizes. Not checked: that arrays are as large as stated, and what values they hold.",
+        "Pointers are aligned to their elements, or as stated; arrays that are written overlap no other array: both",
+        "are checked, as are null pointers and sizes. Not checked: that arrays are as large as stated, and what",
+        "values they hold.",
         "Several threads may call it concurrently. Workspace is allocated and freed by each call.",
         "Returns an mslang_status.",
         "",

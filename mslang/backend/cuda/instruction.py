@@ -7,18 +7,22 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from mslang.backend.cuda.expression import ExpressionPrinter
-from mslang.backend.cuda.scope import Scope
+from mslang.backend.cuda.expression import ExpressionPrinter, flattened
+from mslang.backend.cuda.scope import Place, Scope
 from mslang.backend.cuda.texts import FragmentType, read_text
 from mslang.backend.cuda.types import Level
+from mslang.backend.cuda.vectors import multiple_of
 from mslang.diagnostics import MsError, problem
 from mslang.ir.arith import simplify
+from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load
 from mslang.ir.intrin import PLACEHOLDER
+from mslang.ir.print import print_expr
 from mslang.ir.program import HOLDERS
 from mslang.kernel.nodes import Body, Invoke
 from mslang.kernel.visit import walk
 from mslang.lower.gpu.axes import WARP
+from mslang.lower.instructions import require_as_declared
 
 LANE = "lane"
 """`{lane}` in a text: the number of the thread in its warp."""
@@ -33,11 +37,18 @@ def instruction(printer: ExpressionPrinter, s: Invoke, scope: Scope) -> list[str
     """The lines of an instruction.
 
     Raises:
-        MsError: MS419, the text names an operand or a stride that it does not have; MS441, a line of it is refused.
+        MsError: MS419, the text names an operand or a stride that it does not have, or an operand is not what the text
+            relies on; MS441, a line of it is refused.
     """
     found = read_text(s.name, s.text)
     printer.used.headers.update(found.headers)
     operands = {p.name: (e, rank) for p, e, rank in zip(s.params, s.operands, s.ranks, strict=True)}
+    for formal, e, rank in zip(s.params, s.operands, s.ranks, strict=True):
+        if isinstance(e, Load) and e.buffer not in scope.fragments:
+            place = printer.place(e.buffer, scope)
+            require_as_declared(s, formal, e, place.strides, rank)
+            if formal.name in found.aligned:
+                _require_aligned(s, formal.name, e, place, rank, found.aligned[formal.name], scope)
 
     def named(m: re.Match[str]) -> str:
         name, stride, dimension, at = m.groups()
@@ -59,6 +70,29 @@ def instruction(printer: ExpressionPrinter, s: Invoke, scope: Scope) -> list[str
         return printer.value(strides[len(strides) - rank + k], scope).at(Level.ATOM)
 
     return [line.rstrip() for line in PLACEHOLDER.sub(named, found.statements).split("\n")]
+
+
+def _require_aligned(s: Invoke, param: str, e: Load, place: Place, rank: int, wanted: int, scope: Scope) -> None:
+    """An operand in memory must provably begin at a multiple of some bytes, and each of its rows with it."""
+    size = size_of(place.buffer.dtype)
+    begin = multiple_of(simplify(flattened(place, e.indices), scope.ranges)) * size
+    if place.align % wanted or begin % wanted:
+        raise _misaligned(s.name, param, e.buffer, f"is not known to begin at a multiple of {wanted} bytes")
+    for stride in place.strides[len(place.strides) - rank : -1]:
+        if multiple_of(simplify(stride, scope.ranges)) * size % wanted:
+            text = f"has rows {print_expr(stride)} elements of {size} bytes apart, not a multiple of {wanted} bytes"
+            raise _misaligned(s.name, param, e.buffer, text)
+
+
+def _misaligned(name: str, param: str, buffer: str, why: str) -> MsError:
+    return MsError(
+        problem(
+            "MS419",
+            f"`{buffer}` is not aligned as the instruction `{name}` takes `{param}`",
+            why=f"`{buffer}` {why}",
+            help="pad its rows by a multiple of that (`storage_align`)",
+        )
+    )
 
 
 def _moved(e: Load, by: tuple[int, ...], rank: int) -> Load:

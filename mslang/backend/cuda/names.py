@@ -5,16 +5,7 @@ from __future__ import annotations
 import re
 
 from mslang.backend.cuda.prelude import PREFIX
-from mslang.runtime.c_library import C_LIBRARY
-
-_WORDS = """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const consteval constexpr
-    constinit const_cast continue decltype default delete do double dynamic_cast else enum explicit export extern false
-    float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private
-    protected public register reinterpret_cast requires return short signed sizeof static static_assert static_cast
-    struct switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void
-    volatile wchar_t while xor xor_eq
-"""
+from mslang.runtime.c_library import C_LIBRARY, WORDS
 
 _CUDA = """
     half nvcuda blockIdx threadIdx blockDim gridDim warpSize min max umin umax llmin llmax ullmin ullmax mul24 umul24
@@ -23,7 +14,7 @@ _CUDA = """
 """
 
 _FUNCTIONS = _CUDA.split()
-_RESERVED = frozenset((*_WORDS.split(), *_FUNCTIONS, *(f"{name}f" for name in _FUNCTIONS))) | C_LIBRARY
+_RESERVED = frozenset((*WORDS, *_FUNCTIONS, *(f"{name}f" for name in _FUNCTIONS))) | C_LIBRARY
 
 _OTHER = re.compile(r"\W", re.ASCII)
 

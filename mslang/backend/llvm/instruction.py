@@ -15,9 +15,9 @@ from mslang.backend.llvm import memory
 from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.scope import Scope
 from mslang.diagnostics import MsError, problem
-from mslang.ir.expr import Const, Expr, Load
-from mslang.ir.intrin import Formal
+from mslang.ir.expr import Load
 from mslang.kernel.nodes import Invoke
+from mslang.lower.instructions import require_as_declared
 from mslang.lower.substitute import LANE
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def emit(writer: ExpressionWriter, s: Invoke, scope: Scope) -> None:
     operands = {p.name: (e, rank) for p, e, rank in zip(s.params, s.operands, s.ranks, strict=True)}
     for formal, operand, rank in zip(s.params, s.operands, s.ranks, strict=True):
         if isinstance(operand, Load):
-            _require_as_declared(s, formal, operand, scope.memory[operand.buffer].strides, rank)
+            require_as_declared(s, formal, operand, scope.memory[operand.buffer].strides, rank)
 
     def named(param: str, dimension: int | None) -> str:
         e, rank = operands.get(param, (None, 0))
@@ -94,24 +94,6 @@ def put(fn: FunctionWriter, name: str, text: str, operand: Operand) -> None:
             fn.declarations.add(line.strip())
         else:
             fn.do(_NAME.sub(resolved, line).strip())
-
-
-def _require_as_declared(s: Invoke, formal: Formal, operand: Load, strides: tuple[Expr, ...], rank: int) -> None:
-    """What the text relies on must hold of the memory that an operand has in the end."""
-    wanted = formal.strides or (1,)
-    have = strides[len(strides) - min(rank, len(wanted)) :] if rank else ()
-    off = [(k, n) for k, n in zip(have, wanted[len(wanted) - len(have) :], strict=True) if k != Const(n)]
-    if operand.dtype == formal.dtype and not off:
-        return
-    found = f"its elements are {operand.dtype}" if operand.dtype != formal.dtype else "its strides differ"
-    raise MsError(
-        problem(
-            "MS419",
-            f"`{operand.buffer}` is not what the instruction `{s.name}` takes as `{formal.name}`",
-            why=f"{found} than when it became an operand",
-            help="change the buffer's type or layout before `tensorize`",
-        )
-    )
 
 
 def unknown(name: str, what: str) -> MsError:

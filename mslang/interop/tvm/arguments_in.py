@@ -145,7 +145,7 @@ def _buffers(state: State, slot: Slot, value: Input, block: object, access: Inpu
             raise misfit(f"block `{s.name}` {verb} {len(regions)} buffers, of which none is number {k!r}")
         return state.session.handles.handle(BufferRef(regions[k].buffer))
 
-    return tuple(map(one, value)) if isinstance(value, tuple) else one(value)
+    return tuple(map(one, value)) if slot.role is Role.BUFFERS and isinstance(value, tuple) else one(value)
 
 
 def _tuples(value: object) -> Input:

@@ -32,6 +32,8 @@ from mslang.ir.functions import FUNCTIONS, of_c_library
 from mslang.ir.program import Buffer
 
 _SELECT = ("condition", "true_value", "false_value")
+_COUNTS = ("i32", "i64")
+"""The types of TVM's loops and axes: a conversion to another one may wrap around."""
 
 
 def unsupported(what: str) -> MsError:
@@ -87,7 +89,7 @@ class Expressions:
             case "IntImm":
                 return self.dtype_of(node) != "bool"
             case "Cast":
-                return is_integer(self.dtype_of(node)) and self.is_index(g.field(node, "value"))
+                return self.dtype_of(node) in _COUNTS and self.is_index(g.field(node, "value"))
             case kind if words.OPERATORS.get(kind, "==") not in COMPARISONS | LOGICAL:
                 return self.is_index(g.field(node, "a")) and self.is_index(g.field(node, "b"))
             case "Select":
@@ -117,7 +119,7 @@ class Expressions:
                 return Const(g.number(node.data))
             case "Var":
                 return self._variable(ref, node)
-            case "Cast" if self.is_index(g.field(node, "value")):
+            case "Cast" if self.is_index(ref):
                 return self.index(g.field(node, "value"))
             case "Div" | "Mod":
                 raise unsupported(f"`{node.type}` of integers, which rounds towards 0")

@@ -1,7 +1,8 @@
 """Expressions of ours as nodes of TVM's object graphs.
 
 Our loops and axes are `i64` and TVM's `int32`. An index expression is written in `int32`; where its value is
-stored or computed with, conversions that TVM needs are inserted, and those it does not need are omitted.
+stored or computed with, conversions that TVM needs are inserted, and those it does not need are omitted. A `let` of
+64-bit data, or of a number that 32 bits do not hold, has 64 bits there, too.
 """
 
 from __future__ import annotations
@@ -33,11 +34,10 @@ class ExpressionsOut:
         """The node of an element type."""
         return self.graph.share("ir.PrimType", {"span": 0, "dtype": words.dtype_out(dtype)})
 
-    def bind(self, name: str, dtype: str = INDEX, known: int | None = None) -> int:
-        """Bind `name` to a new variable (or to the existing `known`)."""
-        of = _COUNTS if dtype == INDEX else dtype
+    def bind(self, name: str, dtype: str = _COUNTS, known: int | None = None) -> int:
+        """Bind `name` to a new variable of TVM's type `dtype` (or to the existing `known`)."""
         if known is None:
-            known = self.graph.add("ir.Var", {"span": 0, "ty": self.type(of), "name": self.graph.string(name)})
+            known = self.graph.add("ir.Var", {"span": 0, "ty": self.type(dtype), "name": self.graph.string(name)})
         self._variables[name] = (known, dtype)
         return known
 
@@ -59,9 +59,11 @@ class ExpressionsOut:
     def index(self, e: Expr) -> int:
         """An `i64` index of ours, as an `int32`."""
         match e:
-            case Const(value=v):
+            case Const(value=v) if _is_narrow(v):
                 return self.literal(v, _COUNTS)
-            case Var(name=n):
+            case Const(value=v):
+                raise unsupported(f"the index {v}, where TVM's have 32 bits,")
+            case Var(name=n) if self.counts(e):
                 return self._variables[n][0]
             case Binary(op=op, left=a, right=b) if op in _NODES:
                 return self._node(_NODES[op], _COUNTS, a=self.index(a), b=self.index(b))
@@ -86,15 +88,15 @@ class ExpressionsOut:
             case Const(value=v):
                 return self.literal(v, dtype)
             case Var(name=n):
-                known, of = self._variables[n]
-                return self._cast("i64", known) if of == INDEX else known
+                known, _ = self._variables[n]
+                return self._cast("i64", known) if self.counts(e) else known
             case Load(buffer=b, indices=xs):
                 indices = g.array([self.index(x) for x in xs])
                 return g.add(
                     "ir.TensorLoad",
                     {"span": 0, "ty": self.type(dtype), "source": self.buffers[b], "indices": indices},
                 )
-            case Cast(operand=x) if _counts(x):
+            case Cast(operand=x) if self.counts(x):
                 # An index is already an int32 in TVM.
                 made = self.index(x)
                 return made if dtype == _COUNTS else self._cast(dtype, made)
@@ -106,7 +108,7 @@ class ExpressionsOut:
                 return self._node("Mul", dtype, a=self.literal(-1, dtype), b=self.value(x))
             case Select(condition=c, then=t, otherwise=o):
                 return self._if(self.condition(c), self.value(t), self.value(o), dtype)
-            case Binary(op=op, left=a, right=b) if op in COMPARISONS and _counts(a) and _counts(b):
+            case Binary(op=op, left=a, right=b) if op in COMPARISONS and self.counts(a) and self.counts(b):
                 return self._node(_NODES[op], "bool", a=self.index(a), b=self.index(b))
             case Binary(op=op, left=a, right=b) if op in _NODES:
                 of = "bool" if op in COMPARISONS | LOGICAL else dtype
@@ -120,6 +122,21 @@ class ExpressionsOut:
                 return self._call(_FUNCTIONS[n], [self.value(x) for x in xs], dtype)
         what = f"the function `{e.name}`" if isinstance(e, Call) else f"a `{type(e).__name__}`"
         raise unsupported(f"{what}, in what is written for TVM,")
+
+    def counts(self, e: Expr) -> bool:
+        """Whether an expression is an index made of loops, axes and literals: it has 32 bits in TVM."""
+        match e:
+            case Const(value=v, dtype=d):
+                return d == INDEX and _is_narrow(v)
+            case Var(name=n, dtype=d):
+                return d == INDEX and self._variables[n][1] == _COUNTS
+            case Binary(op=op, left=a, right=b):
+                return op not in COMPARISONS | LOGICAL and op in _NODES and self.counts(a) and self.counts(b)
+            case Unary(op="-", operand=x):
+                return self.counts(x)
+            case Select(then=t, otherwise=o):
+                return self.counts(t) and self.counts(o)
+        return False
 
     def _node(self, kind: str, dtype: str, **operands: int) -> int:
         return self.graph.add(f"prim.{kind}", {"span": 0, "ty": self.type(dtype), **operands})
@@ -140,15 +157,5 @@ class ExpressionsOut:
 _HOMES = {"if_then_else": "prim"}
 
 
-def _counts(e: Expr) -> bool:
-    """Whether an expression is an index made of loops, axes and literals."""
-    match e:
-        case Const(dtype=d) | Var(dtype=d):
-            return d == INDEX
-        case Binary(op=op, left=a, right=b):
-            return op not in COMPARISONS | LOGICAL and op in _NODES and _counts(a) and _counts(b)
-        case Unary(op="-", operand=x):
-            return _counts(x)
-        case Select(then=t, otherwise=o):
-            return _counts(t) and _counts(o)
-    return False
+def _is_narrow(value: float) -> bool:
+    return -(2**31) <= value < 2**31

@@ -10,10 +10,10 @@ from mslang.interop import closed
 from mslang.interop.annotations import CONSTANTS, with_constants
 from mslang.interop.block_names import other_name, with_names
 from mslang.interop.closed import Outer
+from mslang.interop.directions import DIRECTIONS, directed
 from mslang.interop.sizes import ANY_SIZE, is_empty, iterations
 from mslang.interop.tvm import words
 from mslang.interop.tvm.contents import block_order, variables
-from mslang.interop.tvm.directions import DIRECTIONS, direction
 from mslang.interop.tvm.expressions_in import Expressions, unsupported
 from mslang.interop.tvm.graph import Graph, Node, unreadable
 from mslang.interop.tvm.words import block_in
@@ -129,25 +129,17 @@ class Reader:
         else:
             body = self.body(g.field(function, "body"))
         places = [k for k, ref in enumerate(given) if self._is_buffer(ref)]
-        said = self._directions(function)
-        told = said if len(said) == len(params) else [direction(b.name, body) for b in params]
-        program = Program(
-            self.name,
-            tuple(Param(b, d) for b, d in zip(params, told, strict=True)),
-            body,
-            allocs,
-            tuple(self.sizes),
-            notes,
-        )
+        bare = Program(self.name, tuple(map(Param, params)), body, allocs, tuple(self.sizes), notes)
+        program = directed(bare, self._directions(function))
         constants = self._said(function, CONSTANTS)
         if constants is not None:
             program = with_constants(program, self.attribute(constants), places)
         return with_names(program, self.here)
 
-    def _directions(self, function: Node) -> list[str]:
+    def _directions(self, function: Node) -> tuple[str, ...]:
         """The parameters' directions, where our own writer has recorded them."""
         found = self._said(function, DIRECTIONS)
-        return [] if found is None else [self.graph.text(x) for x in self.graph.items(found)]
+        return () if found is None else tuple(self.graph.text(x) for x in self.graph.items(found))
 
     def _said(self, function: Node, attribute: str) -> object | None:
         """The value of an attribute of the function; None if it has none."""

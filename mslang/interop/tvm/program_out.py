@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from mslang.interop.annotations import BUFFERS, CONSTANTS, buffers_of
 from mslang.interop.block_names import ATTRIBUTE, tvm_names
+from mslang.interop.directions import DIRECTIONS, derived
 from mslang.interop.tvm import words
-from mslang.interop.tvm.directions import DIRECTIONS, direction
 from mslang.interop.tvm.expressions_in import unsupported
 from mslang.interop.tvm.expressions_out import ExpressionsOut
 from mslang.interop.tvm.graph import GraphWriter
-from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ZERO, Const, dtype_of
 from mslang.ir.program import (
     Annotations,
@@ -66,9 +65,9 @@ class _Writer:
         params = [self._buffer(q.buffer) for q in p.params]
         notes = tuple((k, v) for k, v in p.annotations if k not in (ATTRIBUTE, AUTO_VECTORIZE))
         root = self._realize(Block("root", (), (), (), p.body, allocs=p.allocs, annotations=notes), "root")
-        directions = [q.direction for q in p.params]
+        directions = tuple(q.direction for q in p.params)
         attrs = [("global_symbol", g.string(function)), ("s_tir", self._true()), ("tirx.noalias", self._true())]
-        if directions != [direction(q.buffer.name, p.body) for q in p.params]:
+        if directions != derived(p):
             attrs.append((DIRECTIONS, g.array([g.string(d) for d in directions])))
         constants = [g.share("int", k) for k, q in enumerate(p.params) if q.constant]
         if constants:
@@ -177,8 +176,9 @@ class _Writer:
             case While(condition=c, body=body):
                 return [g.add("tirx.While", {"span": 0, "condition": e.condition(c), "body": self._body(body)})]
             case Let(name=n, value=v, body=body):
-                value = e.index(v) if dtype_of(v) == INDEX else e.value(v)
-                var = e.bind(n, dtype_of(v))
+                counts = e.counts(v)
+                value = e.index(v) if counts else e.value(v)
+                var = e.bind(n) if counts else e.bind(n, dtype_of(v))
                 bind = g.add("tirx.Bind", {"span": 0, "var": var, "value": value})
                 return [bind, *(x for t in body for x in self._statement(t))]
         raise unsupported(f"a `{type(s).__name__}` statement, in what is written for TVM,")

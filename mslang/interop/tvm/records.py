@@ -49,10 +49,14 @@ class TvmRecord(msgspec.Struct, frozen=True):
     target: object
 
     @property
+    def good(self) -> tuple[float, ...]:
+        """The times of calls that ran."""
+        return tuple(t for t in self.times if 0 < t < FAILED)
+
+    @property
     def seconds(self) -> float | None:
         """The median time of one call; None if the trial failed."""
-        good = [t for t in self.times if t < FAILED]
-        return median(good) if good else None
+        return median(self.good) if self.good else None
 
     @property
     def kind(self) -> str:
@@ -200,9 +204,17 @@ def read_record(line: bytes) -> TvmRecord:
     """
     match _decoded(line):
         case [int() as workload, [trace, times, target, *_]]:
-            seconds = tuple(float(t) for t in times if isinstance(t, int | float)) if isinstance(times, list) else ()
-            return TvmRecord(workload, from_data(trace), seconds, target)
+            seconds = (t for t in times if isinstance(t, int | float)) if isinstance(times, list) else ()
+            return TvmRecord(workload, from_data(trace), tuple(map(_time, seconds)), target)
     raise MsError(problem("MS748", "it is not `[workload, [trace, times, target, arguments]]`"))
+
+
+def _time(seconds: float) -> float:
+    """A time as a float; one that no float holds is that of a failed trial."""
+    try:
+        return float(seconds)
+    except OverflowError:
+        return FAILED
 
 
 # ------------------------------------------------------------------ out

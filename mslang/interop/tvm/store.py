@@ -95,7 +95,7 @@ def _left_out(what: str, error: MsError) -> Diagnostic:
 def _record(
     program: Program, workload: Workload, record: TvmRecord, imported: Imported, run: str, trial: int
 ) -> Record:
-    good = tuple(t for t in record.times if t < 1e10)
+    good = record.good
     text = imported.trace.as_ms(f"{program.name}_tvm")
     return Record(
         workload=workload.hash,

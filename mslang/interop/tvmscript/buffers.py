@@ -210,13 +210,15 @@ def _buffer(
     fallback = "f32" if default is None else default.dtype
     dtype = element_type(read, given["dtype"], scope) if "dtype" in given else fallback
     strides = _sizes(read, declared, given["strides"], scope, frame) if "strides" in given else ()
+    if strides and len(strides) != len(shape):
+        raise refuse("MS733", at, f"`{name}` has {len(strides)} strides for {len(shape)} dimensions")
     offset = _offset(read, given.get("elem_offset"), scope)
     return Buffer(
         declared.names.declared(name),
         dtype,
         shape,
         _scope(read, given.get("scope"), scope, "global" if default is None else default.scope),
-        strides if strides and len(strides) == len(shape) else None,
+        strides or None,
         offset,
         None if "align" not in given else _alignment(constant(read.number(given["align"], scope))),
     )

@@ -133,8 +133,8 @@ def _python(read: Expressions, e: ast.Call, scope: Scope, name: str) -> Value:
     match name, read.values(e.args, scope):
         case "min" | "max", (Number() as a, Number() as b):
             return binary(name, a, b, e)
-        case "abs", (Number(),):
-            return _function(read, e, scope, "abs")
+        case "abs", (Number() as n,):
+            return _called(e, "abs", [n])
         case "str", (str() as text,):
             return text
         case "str", (Number() as n,) if isinstance(v := constant(n), int):
@@ -190,7 +190,7 @@ def _typed(read: Expressions, e: ast.Call, scope: Scope, dtype: str) -> Value:
         if not is_float(dtype) or value.lstrip("+-") not in ("inf", "nan", "infinity"):
             raise refuse("MS733", e, f"`{text_of(e)}` is not a number")
         return Number(Const(float(value), dtype), dtype)
-    n = read.number(found["expr"], scope)
+    n = read.as_number(value, found["expr"], scope)
     match n.expr:
         case Const(value=v) if dtype == "bool":
             return Number(Const(bool(v), dtype), dtype)
@@ -359,11 +359,14 @@ def _let(read: Expressions, e: ast.Call, scope: Scope) -> Value:
 
 # ------------------------------------------------------------------ functions
 def _function(read: Expressions, e: ast.Call, scope: Scope, name: str) -> Number:
-    function = FUNCTIONS[name]
-    arity = function.arity
+    arity = FUNCTIONS[name].arity
     if len(e.args) != arity:
         raise refuse("MS733", e, f"`{text_of(e.func)}` takes {arity} arguments, not {len(e.args)}")
-    args = [read.number(x, scope) for x in e.args]
+    return _called(e, name, [read.number(x, scope) for x in e.args])
+
+
+def _called(e: ast.Call, name: str, args: list[Number]) -> Number:
+    function = FUNCTIONS[name]
     like = args[0]
     for other in args[1:]:
         like = met(like, other, e)[2]

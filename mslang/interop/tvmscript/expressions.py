@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeGuard
 
 from mslang.interop.tvmscript.aliases import element, region
 from mslang.interop.tvmscript.call_arguments import dotted
@@ -47,6 +47,16 @@ _BINARY: Mapping[type[ast.operator], str] = MappingProxyType(
         ast.BitXor: "^",
     }
 )
+_OF_FLOATS: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
+    {
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+        ast.Div: operator.truediv,
+        ast.FloorDiv: operator.floordiv,
+        ast.Mod: operator.mod,
+    }
+)
 _COMPARISONS: Mapping[type[ast.cmpop], str] = MappingProxyType(
     {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 )
@@ -77,13 +87,10 @@ class Expressions:
                 return self.dictionary(e, keys, values, scope)
             case ast.UnaryOp(op=op, operand=x):
                 return self.unary(op, x, scope)
-            case ast.BinOp(op=ast.Add(), left=a, right=b) if _is_text(first := self.value(a, scope)):
-                return first + self.text(b, scope)
             case ast.BinOp(op=ast.Pow(), left=a, right=b):
                 return self.power(e, a, b, scope)
             case ast.BinOp(op=op, left=a, right=b) if type(op) in _BINARY:
-                made = binary(_BINARY[type(op)], self.number(a, scope), self.number(b, scope), e)
-                return _computed(made) if any(isinstance(x, ast.Name) for x in ast.walk(e)) else made
+                return self.operation(e, op, a, b, scope)
             case ast.BoolOp(op=op, values=[first, *others]):
                 result = self.number(first, scope)
                 for x in others:
@@ -93,10 +100,12 @@ class Expressions:
                 return self.comparison(e, scope)
             case ast.JoinedStr(values=parts):
                 return "".join(self.text(x, scope) for x in parts)
-            case ast.IfExp(test=c, body=a, orelse=b) if isinstance(known := self.known(c, scope), bool):
-                return self.value(a if known else b, scope)
             case ast.IfExp(test=c, body=a, orelse=b):
-                return self.choice(e, c, a, b, scope)
+                when = self.number(c, scope)
+                known = constant(when)
+                if isinstance(known, bool):
+                    return self.value(a if known else b, scope)
+                return self.chosen(e, condition(when, c), a, b, scope)
             case ast.Subscript():
                 return self.subscript(e, scope)
             case ast.Attribute():
@@ -105,17 +114,23 @@ class Expressions:
                 return call(self, e, scope)
         raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", f"it is a Python {type(e).__name__}")
 
-    def known(self, e: ast.expr, scope: Scope) -> int | float | bool | None:
-        """The value of a condition that Python decides, not the program."""
-        value = self.value(e, scope)
-        return constant(value) if isinstance(value, Number) else None
+    def operation(self, e: ast.expr, op: ast.operator, a: ast.expr, b: ast.expr, scope: Scope) -> Value:
+        """`a + b` of numbers, or of texts. Python computes what its own floats are in: in double precision."""
+        first = self.value(a, scope)
+        if isinstance(op, ast.Add) and isinstance(first, str):
+            return first + self.text(b, scope)
+        left, right = self.as_number(first, a, scope), self.number(b, scope)
+        known = _in_python(op, left, right)
+        if known is not None and is_python(e):
+            return literal(known)
+        return _computed(binary(_BINARY[type(op)], left, right, e), e)
 
     def text(self, e: ast.expr, scope: Scope) -> str:
         """The text of a part of an f-string, or of a text."""
         value = self.value(e.value if isinstance(e, ast.FormattedValue) else e, scope)
         if isinstance(value, str):
             return value
-        number = constant(_computed(value)) if isinstance(value, Number) else None
+        number = constant(_simple(value)) if isinstance(value, Number) else None
         if not isinstance(number, int):
             raise refuse("MS732", e, f"the text of `{text_of(e)}` is not known without running the file")
         return str(number)
@@ -179,6 +194,9 @@ class Expressions:
                 return literal(-v)
             case ast.USub(), _:
                 n = self.number(x, scope)
+                known = constant(n)
+                if isinstance(known, float) and is_python(x):
+                    return literal(-known)
                 return with_expr(n, Unary("-", n.expr))
             case ast.UAdd(), _:
                 return self.number(x, scope)
@@ -192,14 +210,15 @@ class Expressions:
     def comparison(self, e: ast.Compare, scope: Scope) -> Number:
         """`a < b`, and `a < b < c` as Python means it."""
         result: Number | None = None
-        match [self.value(x, scope) for x in (e.left, *e.comparators)], e.ops:
+        values = [self.value(x, scope) for x in (e.left, *e.comparators)]
+        match values, e.ops:
             case [str() as a, str() as b], [ast.Eq() | ast.NotEq() as equality]:
                 return literal((a == b) is isinstance(equality, ast.Eq))
-        left = self.number(e.left, scope)
-        for op, x in zip(e.ops, e.comparators, strict=True):
+        left = self.as_number(values[0], e.left, scope)
+        for op, x, value in zip(e.ops, e.comparators, values[1:], strict=True):
             if type(op) not in _COMPARISONS:
                 raise refuse("MS731", e, f"`{text_of(e)}` is not a comparison of numbers")
-            right = self.number(x, scope)
+            right = self.as_number(value, x, scope)
             found = binary(_COMPARISONS[type(op)], left, right, e)
             result = found if result is None else binary("and", result, found, e)
             left = right
@@ -208,7 +227,10 @@ class Expressions:
 
     def choice(self, e: ast.expr, c: ast.expr, a: ast.expr, b: ast.expr, scope: Scope) -> Number:
         """`select(c, a, b)`."""
-        when = condition(self.number(c, scope), c)
+        return self.chosen(e, condition(self.number(c, scope), c), a, b, scope)
+
+    def chosen(self, e: ast.expr, when: Expr, a: ast.expr, b: ast.expr, scope: Scope) -> Number:
+        """`select(when, a, b)`."""
         then, otherwise, like = met(self.number(a, scope), self.number(b, scope), e)
         return with_expr(like, Select(when, then, otherwise))
 
@@ -300,16 +322,34 @@ class Expressions:
         raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", "programs have no pointers")
 
 
-def _computed(n: Number) -> Number:
+def is_python(e: ast.expr) -> bool:
+    """Whether an expression is arithmetic of Python's numbers, in which nothing of TVM occurs by name."""
+    return not any(isinstance(x, ast.Call | ast.Attribute | ast.Subscript) for x in ast.walk(e))
+
+
+def _in_python(op: ast.operator, a: Number, b: Number) -> float | None:
+    """The float that Python makes of two numbers; None if it makes an integer, or none."""
+    x, y = constant(a), constant(b)
+    if x is None or y is None or (isinstance(x, int) and isinstance(y, int) and not isinstance(op, ast.Div)):
+        return None
+    compute = _OF_FLOATS.get(type(op))
+    try:
+        return None if compute is None else compute(float(x), float(y))
+    except ArithmeticError:
+        return None
+
+
+def _computed(n: Number, e: ast.expr) -> Number:
     """A number made of Python's own (`N // 4`), which Python computes; plain literals are kept."""
+    simple = _simple(n)
+    return simple if simple is n or any(isinstance(x, ast.Name) for x in ast.walk(e)) else n
+
+
+def _simple(n: Number) -> Number:
     match n.expr:
         case Binary(op=op, left=Const(), right=Const(value=b)) if n.index and (b != 0 or op not in ("//", "%")):
             return index(simplify(n.expr), n.dtype)
     return n
-
-
-def _is_text(value: Value) -> TypeGuard[str]:
-    return isinstance(value, str)
 
 
 def _parts(e: ast.expr) -> list[ast.expr]:

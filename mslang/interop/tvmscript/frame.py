@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from mslang.interop.annotations import CONSTANTS
+from mslang.interop.directions import DIRECTIONS
 from mslang.interop.tvmscript.call_arguments import dotted
 from mslang.interop.tvmscript.expressions import Expressions
-from mslang.interop.tvmscript.names import DIRECTIONS, FUNCTION_ATTRIBUTE, SIZES
+from mslang.interop.tvmscript.names import FUNCTION_ATTRIBUTE, SIZES
 from mslang.interop.tvmscript.scope import Array, Scope, Value
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import Number, data

@@ -59,8 +59,6 @@ SIZES = "mslang.sizes"
 UNUSED_POINTERS = f"{FUNCTION_ATTRIBUTE}unused_pointers"
 """The annotation of a program with the pointers among the function's parameters that it never uses: the position and
 the name of each. Nothing is known of the elements behind them, so they are not parameters of the program."""
-DIRECTIONS = "mslang.directions"
-"""The attribute with the directions of a printed program's parameters, where its body does not imply them."""
 
 
 @lru_cache(maxsize=256)

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from mslang.diagnostics import Diagnostic, MsError, Span
 from mslang.interop.annotations import with_constants
 from mslang.interop.block_names import with_names
+from mslang.interop.directions import directed
 from mslang.interop.tvmscript.buffers import ALLOCATIONS, annotated
 from mslang.interop.tvmscript.call_arguments import dotted
 from mslang.interop.tvmscript.constants import aliases_of, bodies, collect, is_program, size_type
-from mslang.interop.tvmscript.directions import directed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.instances import Instances

@@ -14,7 +14,7 @@ import msgspec
 from mslang.interop.tvmscript.source import refuse
 from mslang.ir.dtype import INDEX, bits, is_float, is_integer, is_unsigned, parts
 from mslang.ir.expr import BITS, COMPARISONS, LOGICAL, SHIFTS, Binary, Call, Cast, Const, Expr, Select, Unary, dtype_of
-from mslang.ir.visit import map_expr
+from mslang.ir.visit import map_expr, walk_expr
 
 
 class Number(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ def constant(n: Number) -> int | float | bool | None:
 def as_data(n: Number, dtype: str) -> Expr:
     """The number as an expression of type `dtype`."""
     if n.index and dtype != INDEX:
-        typed = _typed(n.expr, dtype)
+        typed = _typed(n.expr, dtype) if isinstance(n.expr, Const) or _fits(n.expr, dtype) else None
         return Cast(dtype, n.expr) if typed is None else typed
     if n.index or n.dtype == dtype:
         return n.expr
@@ -65,6 +65,14 @@ def _wrapped(value: int, dtype: str) -> int:
     width = bits(dtype)
     value &= (1 << width) - 1
     return value if is_unsigned(dtype) or value < 1 << (width - 1) else value - (1 << width)
+
+
+def _fits(e: Expr, dtype: str) -> bool:
+    """Whether all literals in an index expression are values of a type: otherwise quotients of what wraps around are
+    other ones."""
+    return not is_integer(dtype) or all(
+        x.value == _wrapped(int(x.value), dtype) for x in walk_expr(e) if isinstance(x, Const)
+    )
 
 
 def _typed(e: Expr, dtype: str) -> Expr | None:

@@ -11,10 +11,9 @@ import msgspec
 from mslang.interop.annotations import CONSTANTS
 from mslang.interop.block_names import ATTRIBUTE as RENAMED
 from mslang.interop.block_names import tvm_names
+from mslang.interop.directions import DIRECTIONS, derived
 from mslang.interop.sizes import ANY_SIZE
-from mslang.interop.tvmscript.directions import derived
 from mslang.interop.tvmscript.names import (
-    DIRECTIONS,
     FUNCTION_ATTRIBUTE,
     SIZES,
     THEIR_LOOPS,

@@ -30,7 +30,7 @@ from mslang.ir.visit import conjuncts, free_vars, fresh, loads_of, substitute, w
 from mslang.kernel import Allocate, Barrier, Body, Evaluate, For, Function, If, Invoke, Let, Module, Stmt, While, Within
 from mslang.kernel.visit import bodies, walk, with_bodies
 from mslang.lower.gpu.accesses import CP_ASYNC_WAIT, Access, collective, direct
-from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, axis_ranges, extents_of
+from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, axis_ranges, extents_of, thread_extents
 from mslang.lower.gpu.ownership import Place, apart, facts_of
 from mslang.lower.gpu.warp_numbers import NUMBER, Warp, warp_of
 from mslang.target.description import Target
@@ -56,7 +56,8 @@ def _synchronized(f: Function, scopes: Mapping[str, str]) -> Function:
     if not watched:
         return f
     warp = warp_of(f)
-    pass_ = _Pass(tuple(extents), watched, scopes, warp)
+    one_warp = thread_extents(f).get("threadIdx.x", 1) <= WARP
+    pass_ = _Pass(tuple(extents), watched, scopes, warp, one_warp)
     context = _Context(axis_ranges(extents_of(f.launch)), (), {}, frozenset(THREAD_AXES))
     body, _ = pass_.body(f.body, (), context)
     for k in range(_count(body) if warp is not None else 0):
@@ -120,9 +121,16 @@ class _Pass:
     """Puts the barriers into one function."""
 
     def __init__(
-        self, axes: tuple[str, ...], watched: frozenset[str], scopes: Mapping[str, str], warp: Warp | None
+        self,
+        axes: tuple[str, ...],
+        watched: frozenset[str],
+        scopes: Mapping[str, str],
+        warp: Warp | None,
+        one_warp: bool,
     ) -> None:
         self.axes, self.watched, self.scopes, self.warp = axes, watched, scopes, warp
+        self.apart_along = tuple(x for x in axes if x != "threadIdx.x") if one_warp else axes
+        """The axes along which collective instructions run in no order: a row of threads may be several warps."""
 
     def body(self, body: Body, pending: Pending, c: _Context) -> tuple[Body, Pending]:
         """Statements with barriers, and the accesses since the last one."""
@@ -292,7 +300,7 @@ class _Pass:
         order, but what one stores another sees only after a barrier."""
         fixed = (p.fixed & frozenset(a.loops)) | _BLOCK
         if p.collective and a.collective and (a.access.write or not p.access.write):
-            return apart(p.place, a.place, tuple(x for x in self.axes if x != "threadIdx.x"), fixed)
+            return apart(p.place, a.place, self.apart_along, fixed)
         if p.waited and self.warp is not None:
             axes = tuple(x for x in self.warp.axes if x in self.axes or x == NUMBER)
             return apart(self.warp.place(p.place), self.warp.place(a.place), axes, fixed)

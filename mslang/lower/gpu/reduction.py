@@ -29,10 +29,21 @@ from mslang.ir.atomics import is_atomic
 from mslang.ir.expr import TRUE, ZERO, Binary, Call, Const, Expr, Load, Var, dtype_of
 from mslang.ir.find import all_buffers, loops_of, path_to_block, used_names
 from mslang.ir.intrin import intrin_of
-from mslang.ir.program import Axis, Block, Buffer, For, If, Let, Program, Stmt, Store
+from mslang.ir.program import Axis, Block, Buffer, For, If, Let, Program, Stmt, Store, While
 from mslang.ir.reducers import Extreme, Match, Reducer, at_once, combined, identity_of, match_reducer
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, fresh, replace_at, substitute, walk, walk_paths
+from mslang.ir.visit import (
+    Path,
+    conjunction,
+    conjuncts,
+    free_vars,
+    fresh,
+    loads_of,
+    replace_at,
+    substitute,
+    walk,
+    walk_paths,
+)
 from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP
 from mslang.transform.analysis.carried_dependence import reaches
 from mslang.transform.analysis.rfactor_legality import rises
@@ -103,12 +114,12 @@ class _Reduction:
         self._require_form(loops, threads)
         self.launch = _extents(path[0])
         first = next(k for k, s in enumerate(path) if s is self.reduced[0])
-        self.outermost, self.between = path[: first + 1], path[first:-1]
+        self.outside, self.outermost, self.between = path[:first], path[: first + 1], path[first:-1]
         self.match = self._matched()
         kept = [s for s in loops if any(s is x for x in self.between) and not any(s is r for r in self.reduced)]
         self.threads = [self._loop(s, Const(self.launch[s.kind])) for s in threads]
         self.kept = [self._loop(s, self._extent(s)) for s in kept]
-        self._require_whole_warps(path[:first])
+        self._require_whole_warps()
         self.buffers = self._partial()
         self.shared_buffers: list[Buffer] = []
 
@@ -175,10 +186,10 @@ class _Reduction:
                 f"let its init store -1 to `{position.buffer}`",
             )
 
-    def _require_whole_warps(self, around: Sequence[Stmt]) -> None:
+    def _require_whole_warps(self) -> None:
         if self.launch.get("threadIdx.x", 1) % WARP == 0:
             return
-        for s in around:
+        for s in self.outside:
             if isinstance(s, For) and s.kind in THREAD_AXES and s.extent != Const(self.launch[s.kind]):
                 raise self._refused(
                     f"loop `{s.var}` has fewer threads than the launch, and lanes of one warp would be left out",
@@ -293,11 +304,41 @@ class _Reduction:
         (first, *others) = self.threads
         lanes = self.launch.get("threadIdx.x", 1)
         if first.old.kind == "threadIdx.x" and not others:
-            if lanes <= WARP and lanes & (lanes - 1) == 0:
+            if lanes <= WARP and lanes & (lanes - 1) == 0 and (lanes == WARP or not self._rows_part()):
                 return [self._shuffled(lanes)]
             if lanes % WARP == 0:
                 return self._across_warps(lanes // WARP)
         return self._through_shared_memory()
+
+    def _rows_part(self) -> bool:
+        """May a condition or a loop around the reduction be another one for other rows of threads? All lanes of a warp
+        must take part in a shuffle, and short rows share a warp."""
+        buffers = all_buffers(self.program)
+        differ: set[str] = set()
+
+        def differs(e: Expr) -> bool:
+            return not differ.isdisjoint(free_vars(e)) or any(
+                buffers[x.buffer].scope not in BLOCK_SHARED for x in loads_of(e)
+            )
+
+        for s in self.outside:
+            match s:
+                case For(var=v, kind=kind, start=start, extent=extent):
+                    if differs(extent):
+                        return True
+                    if kind in THREAD_AXES or differs(start):
+                        differ.add(v)
+                case If(condition=e) | While(condition=e) if differs(e):
+                    return True
+                case Let(name=n, value=v) if differs(v):
+                    differ.add(n)
+                case Block(axes=axes, predicate=p):
+                    own = {a.name for a in axes if differs(a.binding)}
+                    bindings = {a.name: a.binding for a in axes}
+                    if differs(substitute(p, bindings)):
+                        return True
+                    differ = own | (differ - bindings.keys())
+        return False
 
     def _shuffled(self, lanes: int) -> Stmt:
         """Shuffles in a butterfly: after each of the steps, twice as many lanes have combined what they have."""

@@ -3,12 +3,14 @@
 import shutil
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from mslang.backend.cuda.source import cuda_source
+from mslang.diagnostics import MsError
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load, Var
 from mslang.ir.intrin import Formal, Intrin
@@ -69,6 +71,25 @@ def alone(address: str) -> Module:
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_every_instruction_is_printed(address: str) -> None:
     assert "{" in cuda_source(alone(address), SM_90).text
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"strides": (n(64), n(2))}, "its strides differ"),
+        ({"dtype": "bf16"}, "its elements are bf16"),
+        ({"strides": (n(33), n(1))}, "has rows 33 elements of 2 bytes apart"),
+    ],
+)
+def test_memory_that_is_not_what_the_text_relies_on_is_refused(changed: dict[str, Any], says: str) -> None:
+    intrin = library_intrin("std.cuda.mma.load_a")
+    src = replace(buffer("src", "f16", 32, 32, scope="shared"), **changed)
+    dst = buffer("dst", "f16", 16, 16, scope="mma.a")
+    call = placed(intrin, {"src": (src, (n(0), n(0))), "dst": (dst, (n(0), n(0)))})
+    with pytest.raises(MsError) as caught:
+        cuda_source(module("k", (Allocate(src, (Allocate(dst, (call,)),)),), (), launch((1,), (32,))), SM_90)
+    assert caught.value.diagnostic.code == "MS419"
+    assert says in str(caught.value.diagnostic.why)
 
 
 @pytest.mark.nvcc

@@ -78,3 +78,25 @@ def test_a_triangle_is_refused_and_the_others_come(tmp_path: Path, capsys: pytes
     assert main(["import", str(source), "-o", str(tmp_path / "k.ms")]) == 1
     assert "error[MS731]" in capsys.readouterr().err
     assert main(["check", str(tmp_path / "k.ms")]) == 0
+
+
+def test_an_axis_of_a_loop_that_begins_below_0_begins_at_0() -> None:
+    text = print_program(
+        made("""
+    for i in range(-2, 6):
+        C[i + 2] = A[i + 2, 0] + T.Cast("float32", T.max(i, 0))
+""")
+    )
+    assert "block C_block[i_axis: 8 @ opaque = i + 2] {" in text
+
+
+def test_a_loop_may_begin_where_another_one_says() -> None:
+    text = print_program(
+        made("""
+    for i in range(4):
+        for j in range(i - 3, 5):
+            C[j + 3] = A[i, j + 3] + T.Cast("float32", T.max(j, 0))
+""")
+    )
+    assert "block C_block[i: 4 @ opaque = i, j_axis: 8 @ opaque = j + 3] {" in text
+    assert "where i - 3 <= j" in text

@@ -556,3 +556,28 @@ def test_a_range_that_runs_down_is_empty(over):
     p = tvmscript.parse_one(text)
     assert [s.extent for s in walk(p.body) if isinstance(s, For)] == [Const(0)]
     assert alpha_equal(parse_program(print_program(p)), p)
+
+
+def test_an_expression_is_read_once_however_many_terms_it_has() -> None:
+    terms = " + ".join("A[vi]" for _ in range(120))
+    assert elementwise(f"B[vi] = {terms}").count("A[vi]") == 120
+    nested = "A[vi]"
+    for _ in range(30):
+        nested = f"abs(T.float32(A[vi] if {nested} < A[vi] else B[vi]))"
+    assert elementwise(f"B[vi] = {nested}").count("select") == 30
+
+
+def test_python_computes_with_its_floats_in_double_precision() -> None:
+    params = 'A: T.Buffer((8,), "float64"), B: T.Buffer((8,), "float64")'
+    assert elementwise("B[vi] = A[vi] * (1.0 / 3.0)", params) == f"B[vi] = A[vi] * {1 / 3!r}"
+    assert elementwise("B[vi] = A[vi] * (1 / 3)", params) == f"B[vi] = A[vi] * {1 / 3!r}"
+    assert elementwise("B[vi] = A[vi] * (T.float64(1.0) / T.float64(3.0))", params) == "B[vi] = A[vi] * (1.0 / 3.0)"
+    p = tvmscript.parse_one(
+        f"from tvm.script import tirx as T\nEPS = 0.1\n\n@T.prim_func\ndef f({params}):\n    B[0] = A[0] + -EPS\n"
+    )
+    assert "B[0] = A[0] + -0.1" in print_program(p)
+
+
+def test_a_quotient_of_python_s_integers_is_not_that_of_what_wraps_around() -> None:
+    p = tvmscript.parse_one(HEAD + 'def f(A: T.Buffer((1,), "uint8")):\n    A[0] = 300 // 7\n')
+    assert run(p, {})["A"].tolist() == [42]

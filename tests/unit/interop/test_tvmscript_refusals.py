@@ -69,6 +69,7 @@ def test_in_a_block(statement: str, code: str, place: str) -> None:
         ("def f(): pass", "MS736"),
         ("@T.prim_func\ndef f(a): pass", "MS733"),
         ("@T.prim_func\ndef f(A: T.Buffer): pass", "MS733"),
+        ("@T.prim_func\ndef f(A: T.Buffer((4, 4), strides=[4])): pass", "MS733"),
         ("@T.prim_func\ndef f(A: T.Buffer((4,), 'handle')): pass", "MS734"),
         ("def g(n):\n  @T.prim_func\n  def f(A: T.Buffer((n,))): pass", "MS732"),
         ("@T.prim_func\ndef f(A: T.Buffer((4,))):\n  for i in A: pass", "MS731"),

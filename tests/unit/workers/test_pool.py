@@ -265,3 +265,16 @@ def test_a_process_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> No
         found = pool.submit(jobs.square, (1,)).outcome(PATIENCE)
     assert isinstance(found, Failed) and isinstance(found.error, MsError)
     assert found.error.diagnostic.code == "MS512"
+
+
+def test_a_deadline_for_which_there_is_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(timer: threading.Timer) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with Pool(1) as pool:
+        assert pool.submit(jobs.square, (2,)).outcome(PATIENCE) == Done(4)
+        with monkeypatch.context() as m:
+            m.setattr(threading.Timer, "start", start)
+            failed = pool.submit(jobs.square, (3,), seconds=PATIENCE).outcome(PATIENCE)
+        assert isinstance(failed, Failed) and isinstance(failed.error, RuntimeError)
+        assert pool.submit(jobs.square, (4,), seconds=PATIENCE).outcome(PATIENCE) == Done(16)

@@ -319,3 +319,56 @@ def test_a_loop_of_negative_extent_runs_no_iteration() -> None:
     assert isinstance(loop, For)
     (again,) = programs(to_graph(replace(p, body=(replace(loop, extent=Const(-2)),)))).values()
     assert alpha_equal(replace(again, name="p"), p)
+
+
+# ------------------------------------------------------------------ what a function does not say
+def undirected(body: str) -> Program:
+    """A program that was written without the directions of its parameters, and read back."""
+    head = "from tvm.script import tirx as T\n\n@T.prim_func\ndef f("
+    params = 'A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):\n'
+    text = to_graph(tvmscript.parse_one(f"{head}{params}{body}"))
+    (found,) = programs(text.replace("mslang.directions", "other.directions")).values()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("body", "directions"),
+    [
+        ("    for i in range(8):\n        A[i] = A[i] + B[i]\n", ["inout", "in"]),
+        ("    for i in range(8):\n        B[i] = A[i]\n    A[0] = T.float32(0)\n", ["inout", "out"]),
+        ("    for i in range(4):\n        B[i] = A[i]\n", ["in", "inout"]),
+    ],
+)
+def test_directions_follow_from_statements_outside_of_blocks_too(body: str, directions: list[str]) -> None:
+    assert [q.direction for q in undirected(body).params] == directions
+
+
+def test_a_narrow_conversion_of_an_index_wraps_around() -> None:
+    program = parse_program(
+        "program p(out C: f32[8], out D: f32[8]) { block b[i: 8] {"
+        " C[i] = f32(i8(i * 100)) D[i] = f32(i8(i * 100) // i8(3)) } }"
+    )
+    (back,) = programs(to_graph(program)).values()
+    assert alpha_equal(replace(back, name="p"), program)
+
+
+def test_a_let_of_64_bits_keeps_them() -> None:
+    program = parse_program(
+        "program p(A: i64[4], out B: i64[4], out C: f32[4]) { block b[i: 4] {"
+        " let x = A[i] let y = i * 3000000000 B[i] = x * 2 + y C[i] = f32(i * 3000000000) } }"
+    )
+    text = to_graph(program)
+    (back,) = programs(text).values()
+    given = {"A": np.array([2**40, -(2**40), 3, 4])}
+    assert all(np.array_equal(run(back, given)[n], run(program, given)[n]) for n in "BC")
+    nodes = json.loads(text)["nodes"]
+    narrow = [k for k, n in enumerate(nodes) if n["type"] == "ir.PrimType" and n["data"]["dtype"] == "int32"]
+    wide = [n for n in nodes if n["type"] == "ir.IntImm" and nodes[n["data"]["value"]]["data"] == 3000000000]
+    assert wide
+    assert not any(n["data"]["ty"] in narrow for n in wide)
+
+
+def test_an_index_beyond_32_bits_is_refused() -> None:
+    with pytest.raises(MsError) as caught:
+        to_graph(parse_program("program p(A: i8[3000000000], out B: i8[1]) { block b { B[0] = A[2999999999] } }"))
+    assert caught.value.diagnostic.code == "MS745"

@@ -80,6 +80,13 @@ def test_damaged_records(folder: Path, junk: str) -> None:
     assert [d.code for d in found.diagnostics] == ["MS748"]
 
 
+@pytest.mark.parametrize("time", ["1" + "0" * 400, "-1.0", "0", "NaN", "1e10"])
+def test_what_is_no_time_is_that_of_a_failed_trial(folder: Path, time: str) -> None:
+    (folder / RECORDS).write_text(f"[0, [[[], []], [{time}], {{}}, []]]\n")
+    (record,) = read_database(folder).records
+    assert record.seconds is None
+
+
 def test_files_that_are_missing(folder: Path) -> None:
     (folder / WORKLOADS).unlink()
     with pytest.raises(MsError) as caught:

@@ -335,6 +335,13 @@ def test_what_is_no_trace(text: str) -> None:
     assert caught.value.diagnostic.code == "MS740"
 
 
+def test_a_list_where_a_buffer_is_named_by_a_number_is_refused() -> None:
+    insts = [["GetSBlock", [], ["mm", "main"], ["b0"]], ["ReIndex", ["b0"], [[0], 0], ["b1"]]]
+    with pytest.raises(MsError) as caught:
+        import_trace(parse_program(GEMM), trace(*insts))
+    assert caught.value.diagnostic.code == "MS743"
+
+
 JUNK = [None, 0, -1, 99, 1.5, "x", '"q"', "None", [], [0], ["b0"], {}, "{}", True, "b0", "l1", "l2"]
 
 

@@ -121,6 +121,42 @@ def test_tails_and_shorter_loops():
     same_meaning(program(text))
 
 
+PART = """program part(A: f32[4, 64], F: i32[4], inout B: f32[4]) {
+    for b in 1 @ blockIdx.x, y in 4 @ threadIdx.y {
+        if CONDITION {
+            for k in OUTER, t in THREADS @ threadIdx.x {
+                block s[i: 4 = y | r: 64 = k * THREADS + t] {
+                    init { B[i] = 0.0 }
+                    B[i] += A[i, r]
+                }
+            }
+        }
+    }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "threads", "shuffled"),
+    [("F[y] > 0", 16, 0), ("y < 3", 8, 0), ("F[b] > 0", 16, 4), ("F[y] > 0", 32, 5)],
+)
+def test_rows_that_share_a_warp_do_not_shuffle_where_only_some_of_them_come(
+    condition: str, threads: int, shuffled: int
+):
+    text = PART.replace("CONDITION", condition).replace("THREADS", str(threads)).replace("OUTER", str(64 // threads))
+    p = program(text)
+    module = lowered(p)
+    assert shuffles(module) == shuffled
+    assert (barriers(module) > 0) is (shuffled == 0)
+    same_meaning(p, module)
+
+
+def test_rows_that_share_a_warp_and_reduce_differently_often_are_refused():
+    text = PART.replace("if CONDITION", "for n in y + 1").replace("THREADS", "16").replace("OUTER", "4")
+    with pytest.raises(TargetError) as caught:
+        lowered(program(text))
+    assert caught.value.diagnostic.code == "MS433"
+
+
 def test_two_results_at_once():
     text = """program p(A: f32[2, 32], out V: f32[2], out N: i32[2]) {
         for b in 2 @ blockIdx.x, k in 2, t in 16 @ threadIdx.x {

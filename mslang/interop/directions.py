@@ -1,4 +1,4 @@
-"""Which parameters a program reads, writes, or both."""
+"""Which parameters a program reads, writes, or both, which TVM's functions do not say."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from mslang.ir.find import blocks_of
 from mslang.ir.program import AttrValue, Block, Evaluate, For, If, Let, Program, Stmt, Store, While
 from mslang.ir.unwritten import unwritten
 from mslang.ir.visit import loads_of
+
+DIRECTIONS = "mslang.directions"
+"""The attribute of TVM's function with the directions of its parameters, where its body does not imply them."""
 
 _Event = tuple[str, bool]
 """A buffer, and whether it is written."""
