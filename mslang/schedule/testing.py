@@ -21,6 +21,7 @@ from mslang.schedule.expressions import evaluate
 from mslang.schedule.frames import Frame, Place
 from mslang.schedule.interpret import NO_NATIVES, Interpreter, Native, Natives, World
 from mslang.schedule.items import ItemValue, SizedProgram
+from mslang.schedule.memo import exact
 from mslang.schedule.session import Session
 from mslang.schedule.space import Space
 from mslang.schedule.statements import run_body
@@ -145,7 +146,7 @@ class _Runner:
         self.checks = 0
         self.snapshots: list[Snapshot] = []
         self.skipped: list[str] = []
-        self._spaces: dict[tuple[str, int, Program], Space] = {}
+        self._spaces: list[tuple[tuple[object, ...], Space]] = []
         own: dict[str, Native] = {
             "std.testing.equiv": self._equiv,
             "std.testing.implements": self._implements,
@@ -227,11 +228,14 @@ class _Runner:
         return Scheduled(self._space(args[0], concrete(args[1])).sample(0))
 
     def _space(self, value: ItemValue, program: Program) -> Space:
-        key = (value.text, id(value.found.item), program)
-        if key not in self._spaces:
+        # The text of a call does not tell its arguments, which may be variables of a loop.
+        key = (id(value.found.item), value.text, exact(value.args), exact(value.kwargs), program)
+        known = next((space for other, space in self._spaces if other == key), None)
+        if known is None:
             world = World(machine=machine_of(value.found), natives=self._natives)
-            self._spaces[key] = space_of_value(value, program, world)
-        return self._spaces[key]
+            known = space_of_value(value, program, world)
+            self._spaces.append((key, known))
+        return known
 
     def _equiv(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         if len(args) != 2 or not isinstance(args[0], SizedProgram):
