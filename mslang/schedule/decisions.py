@@ -35,8 +35,10 @@ class Alternatives(msgspec.Struct, frozen=True):
     orders: int | None = None
 
     def all(self) -> Iterator[Label]:
-        """Every alternative, in a fixed order."""
-        return iter(self.labels) if self.orders is None else permutations(range(self.orders))
+        """Every alternative once, in a fixed order; `1` and `true` are two."""
+        if self.orders is not None:
+            return permutations(range(self.orders))
+        return (x for _, x in dict.fromkeys((type(x), x) for x in self.labels))
 
     def draw(self, rng: Random) -> Label:
         """Draw one alternative."""

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,15 @@ def test_structures_are_enumerated_once_each():
     sketches = list(space("tiled").sketches())
     keys = [(s.structure, tuple(g.answer for g in s.guards)) for s in sketches]
     assert keys == [((("order", o),), (a,)) for o in ("straight", "swapped") for a in (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [('["a", "b", "a"]', ["a", "b"]), ("[1.5, 1.5, 2.5]", [1.5, 2.5]), ("[true, 1, false, true]", [True, 1, False])],
+)
+def test_an_alternative_that_is_listed_twice_is_one_structure(values: str, labels: list[object]):
+    found = list(islice(body(f"let x ~ choose({values})").structures(), 8))
+    assert [[x for _, x in s.structure] for s in found] == [[x] for x in labels]
 
 
 def test_a_seed_gives_one_candidate_whatever_was_drawn_before():
