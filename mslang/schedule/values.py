@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import msgspec
 
@@ -294,7 +295,8 @@ def combine(op: str, left: object, right: object) -> object:
     if isinstance(left, Expr) or isinstance(right, Expr) or _about_loops(op, left, right):
         return _symbolic(op, left, right)
     if op in ("==", "!="):
-        return (left == right) is (op == "==")
+        same = _equal(left, right)
+        return same if op == "==" else invert(same)
     if op == "/" and isinstance(left, int) and isinstance(right, int):
         raise mismatch(op, left, right, help="sizes divide by `//`")
     same = all(isinstance(x, int | float) for x in (left, right)) or (type(left) is type(right))
@@ -304,6 +306,26 @@ def combine(op: str, left: object, right: object) -> object:
         return SCALAR[op](left, right)
     except (TypeError, ArithmeticError) as failure:
         raise mismatch(op, left, right, why=str(failure)) from failure
+
+
+def _equal(left: object, right: object) -> object:
+    """Whether two values other than sizes are equal: a condition for lists in which sizes are open."""
+    match left, right:
+        case tuple(), tuple():
+            if len(left) != len(right):
+                return False
+            each = [combine("==", *(None if x is HOLE else x for x in pair)) for pair in zip(left, right)]
+            open_ones = [x for x in each if not isinstance(x, bool)]
+            return all(x for x in each if isinstance(x, bool)) and (not open_ones or reduce(_and, open_ones))
+        case Location(loop=Handle() as a), Location(loop=Handle() as b):
+            return a == b
+        case Location(label=a), Location(label=b):
+            return a == b
+    return left == right
+
+
+def _and(left: object, right: object) -> object:
+    return both("and", left, right)
 
 
 def _about_loops(op: str, left: object, right: object) -> bool:
