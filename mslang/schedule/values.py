@@ -225,7 +225,10 @@ class Location(msgspec.Struct, frozen=True):
 
 _ARITHMETIC = frozenset({"+", "-", "*", "//", "%", "min", "max"})
 _NUMERIC = _ARITHMETIC | COMPARISONS | {"/"}
-"""The operators that take numbers, and texts or lists where these have them too."""
+"""The operators that take numbers."""
+
+_ORDERED = COMPARISONS | {"+", "min", "max"}
+"""The operators that take two texts or two lists."""
 
 
 def lift(value: object) -> Expr | None:
@@ -299,8 +302,9 @@ def combine(op: str, left: object, right: object) -> object:
         return same if op == "==" else invert(same)
     if op == "/" and isinstance(left, int) and isinstance(right, int):
         raise mismatch(op, left, right, help="sizes divide by `//`")
-    same = all(isinstance(x, int | float) for x in (left, right)) or (type(left) is type(right))
-    if not same or op not in _NUMERIC or isinstance(left, Handle):
+    numbers = all(isinstance(x, int | float) for x in (left, right))
+    known = _NUMERIC if numbers else _ORDERED if type(left) is type(right) and isinstance(left, str | tuple) else ()
+    if op not in known:
         raise mismatch(op, left, right)
     try:
         return SCALAR[op](left, right)
