@@ -244,7 +244,7 @@ class Session:
     def _admit(self, op: str, bound: Bound) -> None:
         """Reject arguments over the limits, which hold for text and Python alike."""
         given = [v for v in bound.values() if not isinstance(v, Handle)]
-        what = next((x for v in given for e in flat(v) if (x := excess(e)) is not None), None)
+        what = _excess(bound)
         if what is None and any(isinstance(v, tuple) and len(v) > LOOPS for v in given):
             what = f"`{op}` of more than {LOOPS} loops"
         if what is None and op == "unroll":
@@ -313,8 +313,15 @@ class Session:
             address: the decision's address.
             name: the result's name in the trace; made unique.
             given: the value that the text pins it to, if any.
+
+        Raises:
+            ScheduleError: MS140, an argument is over the limits; MS203, it is invalid; MS209, another decision has the
+                address.
         """
         signature = self.registry.signature(op)
+        over = _excess(bound)
+        if over is not None:
+            raise ScheduleError(too_much(over))
         args = {
             p.name: bound[p.name]
             if op in ("choose", "permute") and p.name == "values"
@@ -400,6 +407,12 @@ class Session:
         return Trace(
             self.origin.name, tuple(self.instructions), tuple(self.draws.values.items()), target, source, self.registry
         )
+
+
+def _excess(bound: Bound) -> str | None:
+    """What about the values among some arguments is over the limits."""
+    given = (v for v in bound.values() if not isinstance(v, Handle))
+    return next((x for v in given for e in flat(v) if (x := excess(e)) is not None), None)
 
 
 def _called(program: Program, names: Collection[str]) -> list[Ref]:
