@@ -49,7 +49,7 @@ class Alternatives(msgspec.Struct, frozen=True):
     def find(self, wanted: object) -> Label | None:
         """The alternative equal to `wanted`, if any."""
         if self.orders is None:
-            return next((x for x in self.labels if wanted == x and type(wanted) is type(x)), None)
+            return next((x for x in self.labels if _same(x, wanted)), None)
         if isinstance(wanted, tuple) and set(wanted) == set(range(self.orders)) and len(wanted) == self.orders:
             return wanted
         return None
@@ -240,9 +240,14 @@ def _frozen(value: Value) -> Value:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _same(label: Label, other: object) -> bool:
+    """Whether two labels are equal and of one type; NaN equals itself."""
+    return type(label) is type(other) and (label == other or (label != label and other != other))
+
+
 def _after(labels: Iterator[Label], answer: Label) -> Label | None:
     for label in labels:
-        if label == answer and type(label) is type(answer):
+        if _same(label, answer):
             return next(labels, None)
     return None
 

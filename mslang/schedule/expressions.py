@@ -19,6 +19,7 @@ from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue, NativeValue, SizedProgram
 from mslang.schedule.session import Names
 from mslang.schedule.values import HOLE, Location, Outcome, describe
+from mslang.sema.consteval import NUMBERS
 from mslang.sema.evaluation_limits import ELEMENTS, STEPS_OF_SYMBOLIC, excess, too_much
 from mslang.sema.module import Found
 from mslang.sema.named_intrin import library_item
@@ -193,7 +194,7 @@ def lookup(it: Interpreter, name: str, frame: Frame, *, words: bool = True) -> o
         return None
     if name in ("root", "inline"):
         return Location(name)
-    return name if name in WORDS else NONE if name == "none" else None
+    return name if name in WORDS else NONE if name == "none" else NUMBERS.get(name)
 
 
 def _thing(it: Interpreter, thing: object, name: str, frame: Frame) -> object | None:

@@ -208,7 +208,8 @@ class Calls:
             return results_of(signature, ())
         bound = bind(signature, name, given, self._report)
         for param, at, value in bound:
-            if not accepts(param.kind, value):
+            left_out = value.kind is Kind.NOTHING and (param.optional or param.default is None)
+            if not left_out and not accepts(param.kind, value):
                 what = f"`{param.name}` of `{signature.name}` must be {param.kind.with_article}"
                 help = list_help(param, at, value) or signature.text
                 self._report(fault("MS203", at, f"{what}, this is {describe(value)}", help=help))

@@ -46,6 +46,8 @@ WRONG = [
     ("let i = mm.i\nlet i0, i1 = i.split([_, 4])\ni.parallel()", "MS211", "i"),
     ("let i = mm.i\nfuse(i, mm.j)\ni.parallel()", "MS211", "i"),
     ("mm.compute_inline()\nmm.i.parallel()", "MS211", "mm"),
+    ("mm.i.split(none)", "MS203", "none"),
+    ("let t ~ perfect_tile(mm.i, n = 1e999)", "MS203", "1e999"),
 ]
 
 
@@ -77,6 +79,8 @@ RIGHT = [
     "let l = mm.i\nlet l, m = l.split([_, 4])\nl.parallel()",
     'let vec as "a/b" ~ choose([1, 2])\nmm.annotate("key", vec)',
     "require machine.vector_lanes >= 4",
+    "let t ~ perfect_tile(mm.i, n = 2, max_inner = none)\nlet u ~ choose([1, 2], none)",
+    'mm.annotate("key", [inf, -inf, nan])',
 ]
 
 
