@@ -87,6 +87,16 @@ def test_axes_are_found_again_after_rewrites():
         ("check 1 == 1", "MS207", "check 1 == 1", "test"),
         ('require 3 < 2, "never"', "MS260", 'require 3 < 2, "never"', "never"),
         ("for x in 3 { mm.i.unroll() }", "MS203", "3", "not a list"),
+        ("tiled()", "MS207", "tiled()", "it gives the schedule `tiled()`"),
+        ("mm.i.unroll()\nmark()", "MS207", "mark()", "apply(rule)"),
+        ("let r = mark\nr()", "MS207", "r()", "apply(rule)"),
+        ("std.cpu.auto()", "MS207", "std.cpu.auto()", "apply(rule)"),
+        ("std.cpu.auto(mm)", "MS205", "std.cpu.auto(mm)", "takes no arguments"),
+        ("std.cpu.auto_parallel(mm.i)", "MS203", "std.cpu.auto_parallel(mm.i)", "takes blocks, not the loop `i`"),
+        ("std.rules.auto_inline(mm, 3)", "MS203", "std.rules.auto_inline(mm, 3)", "not the number 3"),
+        ('std.tiling.multi_level(mm.i, "SRS")', "MS203", 'std.tiling.multi_level(mm.i, "SRS")', "takes blocks"),
+        ("apply(std.tiling.multi_level)", "MS203", "apply(std.tiling.multi_level)", "takes a structure, not none"),
+        ("apply(std.rules.named)", "MS203", "apply(std.rules.named)", "takes the name of a rule, not none"),
     ],
 )
 def test_faults_point_at_their_place(statements: str, code: str, place: str, words: str):
