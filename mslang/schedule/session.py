@@ -63,6 +63,11 @@ class Session:
         """The value of a name of the trace: a bound result, otherwise a block or buffer of the current program."""
         return self._names[name] if name in self._names else self.thing(name)
 
+    @property
+    def steps(self) -> int:
+        """How many instructions and decisions there are."""
+        return len(self.instructions) + len(self.draws.events)
+
     def thing(self, name: str) -> Handle | None:
         """The block or buffer with a name: an original one of the program, or a current one."""
         first = self._things.get(name)
