@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 WORDS = SCOPES | LOOP_KINDS | {*TAILS, *COPIES, *ACCESSES, *ELEMENT_TYPES}
 """Words that evaluate to themselves unless something else has their name."""
 
-_WORDS_OF: Mapping[Kind | None, Collection[str]] = {
+WORDS_OF: Mapping[Kind | None, Collection[str]] = {
     Kind.TAIL: TAILS,
     Kind.ACCESS: ACCESSES,
     Kind.SCOPE: SCOPES,
@@ -395,12 +395,12 @@ def _take_words(
     for a in given:
         word = a.value.name.text if isinstance(a.value, tree.Ref) else None
         if a.name is not None:
-            if word in _WORDS_OF.get(kinds.get(a.name.text), ()) and isinstance(kwargs[a.name.text], _SHADOWING):
+            if word in WORDS_OF.get(kinds.get(a.name.text), ()) and isinstance(kwargs[a.name.text], _SHADOWING):
                 kwargs[a.name.text] = word
             continue
         if plain and position < len(operation.params):
             kind = operation.params[position].kind
-            if word in _WORDS_OF.get(kind, ()) and isinstance(args[position], _SHADOWING):
+            if word in WORDS_OF.get(kind, ()) and isinstance(args[position], _SHADOWING):
                 args[position] = word
         position += 1
 

@@ -33,6 +33,9 @@ from mslang.transform.outcome import Handle as Ref
 from mslang.transform.registries import REGISTRY, Registry
 from mslang.transform.rename import rename
 
+SAID = frozenset({"none", "inf", "nan", "min", "max"})
+"""Words that the text of a trace says: no result has such a name, which would hide them."""
+
 Names = Sequence[str | None] | Callable[[int], Sequence[str | None]]
 """Names of results: their binders, or a function from the number of results to their names."""
 
@@ -287,10 +290,11 @@ class Session:
             names = names(len(outcome.handles))
         drawn, used = self.draws.numbers.keys(), used_names(outcome.program)
         wanted = [(names[k] if k < len(names) else None) or r.name for k, r in enumerate(outcome.handles)]
-        kept = all(n == r.name and n not in self._names for n, r in zip(wanted, outcome.handles, strict=True))
+        bound = self._names.keys() | SAID
+        kept = all(n == r.name and n not in bound for n, r in zip(wanted, outcome.handles, strict=True))
         if kept and used.isdisjoint(drawn) and (used & self._names.keys()) <= used_names(self.program):
             return outcome
-        taken = {*used, *self._names, *drawn}
+        taken = {*used, *bound, *drawn}
         renaming: dict[Ref, str] = {r: fresh(r.name, taken) for r in _called(outcome.program, used & drawn)}
         # A trace refers to a block or buffer that no result stands for by its own name.
         new = (used & self._names.keys()) - used_names(self.program)
@@ -298,7 +302,7 @@ class Session:
         renaming |= {r: fresh(r.name, taken) for r in _called(outcome.program, new) if not isinstance(r, LoopRef)}
         taken.update(renaming.values())
         for name, ref in zip(wanted, outcome.handles, strict=True):
-            if name == ref.name and ref.name not in self._names and ref not in renaming:
+            if name == ref.name and ref.name not in bound and ref not in renaming:
                 continue
             renaming[ref] = fresh(name, taken)
             taken.add(renaming[ref])
@@ -338,7 +342,7 @@ class Session:
         if domain is not None:
             self._require_own_name(address)
         self.draws.claim(address)
-        result = fresh(name, set(self._names))
+        result = fresh(name, self._names.keys() | SAID)
         try:
             value = (
                 self._structural(op, args, address, result, given)

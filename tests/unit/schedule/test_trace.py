@@ -150,6 +150,20 @@ def test_parameters_of_a_map_are_names_of_python():
     assert by_python(c.trace, body("").program).program == c.program
 
 
+def test_results_called_like_words_hide_none_of_them():
+    program = body("").program
+    s = Schedule(program)
+    none, _ = s.split(s.axis("mm", "i"), [None, 8], names=["none", "inf"])
+    s.parallel(none)
+    t = s.tile(s.axis("mm", "j"), 2, None, name="min")
+    _, inner = s.split(s.axis("mm", "j"), [None, s.minimum(t[1], 3)], names=["local", "guard"])
+    s.split(inner, [None, 2], tail="guard")
+    s.annotate(s.cache_read(s.get("mm"), s.get("A"), "local"), "low", float("-inf"))
+    text = s.trace.as_ms("x")
+    assert [d for d in findings(module(text)) if d.severity is Severity.ERROR] == []
+    assert space_of_text(text, program).sample(0).program == by_python(s.trace, program).program == s.program
+
+
 def test_python_needs_the_values_of_decisions():
     (sketch,) = body("let t ~ perfect_tile(mm.i, n = 2)\nmm.i.split(t)").sketches()
     with pytest.raises(MsError) as error:
