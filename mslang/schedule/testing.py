@@ -213,7 +213,7 @@ class _Runner:
         seed = args[2] if len(args) == 3 else pins.pop("seed", 0)
         if not isinstance(seed, int):
             raise ScheduleError(problem("MS203", "`seed` is a number"))
-        return Scheduled(self._space(args[0], concrete(args[1])).sample(seed, _pins(pins)))
+        return Scheduled(self._space(args[0], args[1]).sample(seed, _pins(pins)))
 
     def _apply(
         self,
@@ -225,15 +225,17 @@ class _Runner:
     ) -> object:
         if len(args) != 2 or not isinstance(args[0], ItemValue) or not isinstance(args[1], SizedProgram):
             raise ScheduleError(problem("MS205", "in a test `apply` takes a rule and a program"))
-        return Scheduled(self._space(args[0], concrete(args[1])).sample(0))
+        return Scheduled(self._space(args[0], args[1]).sample(0))
 
-    def _space(self, value: ItemValue, program: Program) -> Space:
+    def _space(self, value: ItemValue, of: SizedProgram) -> Space:
+        program = concrete(of)
+        sizes = {n: v for n, v in of.values.items() if isinstance(v, int)}
         # The text of a call does not tell its arguments, which may be variables of a loop.
-        key = (id(value.found.item), value.text, exact(value.args), exact(value.kwargs), program)
+        key = (id(value.found.item), value.text, exact(value.args), exact(value.kwargs), of.sizes, program)
         known = next((space for other, space in self._spaces if other == key), None)
         if known is None:
             world = World(machine=machine_of(value.found), natives=self._natives)
-            known = space_of_value(value, program, world)
+            known = space_of_value(value, program, world, sizes)
             self._spaces.append((key, known))
         return known
 
@@ -245,7 +247,7 @@ class _Runner:
             case Scheduled(candidate=candidate):
                 scheduled = candidate.program
             case ItemValue() as value:
-                scheduled = self._space(value, program).sample(0).program
+                scheduled = self._space(value, args[0]).sample(0).program
             case SizedProgram() as other:
                 scheduled = concrete(other)
             case other:

@@ -3,12 +3,15 @@
 import pytest
 
 from mslang.diagnostics import MsError
+from mslang.ir.buckets import buckets_of, restricted
 from mslang.ir.expr import Const
 from mslang.ir.find import blocks_of, loops_of, path_to_block
 from mslang.schedule.replay import replay
-from mslang.schedule.space import Candidate
+from mslang.schedule.space import Candidate, Space
+from mslang.schedule.strategies import space_of
 from mslang.schedule.trace import Operand
-from tests.unit.schedule.samples import body, space
+from mslang.sema.program import instantiate
+from tests.unit.schedule.samples import body, module, space
 
 
 def loops(candidate: Candidate, block: str = "mm") -> list[str]:
@@ -27,8 +30,6 @@ def text_at(error: MsError, statements: str) -> str:
     d = error.diagnostic
     source = body(statements)
     assert source is not None and d.span is not None
-    from tests.unit.schedule.samples import module
-
     whole = module(f"schedule s for matmul on wide {{\n{statements}\n}}\n").file.text
     return whole[d.span.start : d.span.end]
 
@@ -184,6 +185,28 @@ def test_the_sizes_of_the_program_are_in_scope():
     path = path_to_block(made.sample(0).program, "mm") or ()
     assert [s.extent for s in loops_of(path)][:2] == [Const(6), Const(4)]
     assert loops_of(path)[1].annotations == (("k", 7),)
+
+
+STRIDED = """
+    program strided[H = 9, S = 2, M: dyn(1..64, buckets = [8])](A: f32[M, (H - 1) * S + 1], out B: f32[M, H]) {
+        block b[m: M, i: H] { B[m, i] = A[m, i * S] }
+    }
+    schedule by_stride for strided { b.annotate("S", S) }
+"""
+
+
+def test_sizes_that_no_shape_gives_are_in_scope():
+    def noted(space: Space) -> object:
+        return next(b for b in blocks_of(space.sample(0).program.body) if b.name == "b").annotations
+
+    made = module(STRIDED)
+    assert noted(space_of(made, "by_stride")) == (("S", 2),)
+    assert noted(space_of(made, "by_stride", sizes={"S": 3})) == (("S", 3),)
+    whole = instantiate(made, "strided")
+    assert [noted(space_of(made, "by_stride", restricted(whole, b))) for b in buckets_of(whole)] == [(("S", 2),)] * 2
+    with pytest.raises(MsError) as unknown:  # What the stride of another program is nothing says.
+        space_of(made, "by_stride", instantiate(made, "strided", {"S": 3})).sample(0)
+    assert unknown.value.diagnostic.code == "MS201"
 
 
 def test_conditions_on_dynamic_sizes_are_settled_or_refused():
