@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from mslang.apply.passes import Applied, Case, Missed, Pass
-from mslang.ir.buckets import buckets_of, restricted
+from mslang.ir.buckets import Bucket, buckets_of, restricted
 from mslang.ir.program import Program
 from mslang.target.description import Target
 
@@ -35,16 +35,21 @@ def _with_cases(program: Program, passes: Sequence[Pass], target: Target) -> App
     """What came of a program as a whole, with the buckets that are served otherwise."""
     whole = _applied(program, passes, target)
     cases = [Case(b, _applied(restricted(program, b), passes, target)) for b in buckets_of(program)]
-    return replace(whole, cases=tuple(c for c in cases if c.applied.served is not None and _differs(c.applied, whole)))
+    return replace(whole, cases=tuple(c for c in cases if _differs(c.applied, whole, c.bucket)))
 
 
-def _differs(case: Applied, whole: Applied) -> bool:
+def _differs(case: Applied, whole: Applied, bucket: Bucket) -> bool:
     """Whether a bucket needs code of its own: another pass serves it, or the same one by another schedule."""
-    if case.by != whole.by or case.served is None or whole.served is None:
+    if case.served is None:
+        return False
+    if case.by != whole.by or whole.served is None:
         return True
     if case.backend is not None or whole.backend is not None:
         return case.served.how != whole.served.how
-    return str(case.served.trace) != str(whole.served.trace)
+    mine, its = case.served.trace, whole.served.trace
+    if mine is None or its is None:
+        return case.served.program != restricted(whole.served.program, bucket)
+    return mine.as_ms(unpinned=True) != its.as_ms(unpinned=True)
 
 
 def _applied(program: Program, passes: Sequence[Pass], target: Target) -> Applied:

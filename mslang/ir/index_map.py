@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from mslang.ir.expr import Binary, Expr
-from mslang.ir.visit import substitute
+from mslang.ir.expr import Binary, Expr, Var
+from mslang.ir.visit import fresh, substitute
 
 TO = ".."
 """The operator of `a..b`, which is an expression as a result of a region map only."""
@@ -29,6 +29,18 @@ class IndexMap(msgspec.Struct, frozen=True):
         """The results for given indices, one for each parameter; nothing is simplified."""
         values = dict(zip(self.params, indices, strict=True))
         return tuple(substitute(e, values) for e in self.results)
+
+    def avoiding(self, names: Collection[str]) -> IndexMap:
+        """The same map with parameters that have none of some names.
+
+        >>> IndexMap(("i", "j"), (Binary("*", Var("i"), Var("j")),)).avoiding({"i"}).params
+        ('i_1', 'j')
+        """
+        taken, params = set(names), []
+        for p in self.params:
+            params.append(fresh(p, taken))
+            taken.add(params[-1])
+        return self if tuple(params) == self.params else IndexMap(tuple(params), self.at([Var(p) for p in params]))
 
 
 def on_ends(e: Expr, f: Callable[[Expr], Expr]) -> Expr:

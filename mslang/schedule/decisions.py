@@ -35,8 +35,10 @@ class Alternatives(msgspec.Struct, frozen=True):
     orders: int | None = None
 
     def all(self) -> Iterator[Label]:
-        """Every alternative, in a fixed order."""
-        return iter(self.labels) if self.orders is None else permutations(range(self.orders))
+        """Every alternative once, in a fixed order; `1` and `true` are two."""
+        if self.orders is not None:
+            return permutations(range(self.orders))
+        return (x for _, x in dict.fromkeys((type(x), x) for x in self.labels))
 
     def draw(self, rng: Random) -> Label:
         """Draw one alternative."""
@@ -47,7 +49,7 @@ class Alternatives(msgspec.Struct, frozen=True):
     def find(self, wanted: object) -> Label | None:
         """The alternative equal to `wanted`, if any."""
         if self.orders is None:
-            return next((x for x in self.labels if wanted == x and type(wanted) is type(x)), None)
+            return next((x for x in self.labels if _same(x, wanted)), None)
         if isinstance(wanted, tuple) and set(wanted) == set(range(self.orders)) and len(wanted) == self.orders:
             return wanted
         return None
@@ -238,9 +240,14 @@ def _frozen(value: Value) -> Value:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _same(label: Label, other: object) -> bool:
+    """Whether two labels are equal and of one type; NaN equals itself."""
+    return type(label) is type(other) and (label == other or (label != label and other != other))
+
+
 def _after(labels: Iterator[Label], answer: Label) -> Label | None:
     for label in labels:
-        if label == answer and type(label) is type(answer):
+        if _same(label, answer):
             return next(labels, None)
     return None
 

@@ -19,6 +19,7 @@ from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue, NativeValue, SizedProgram
 from mslang.schedule.session import Names
 from mslang.schedule.values import HOLE, Location, Outcome, describe
+from mslang.sema.consteval import NUMBERS
 from mslang.sema.evaluation_limits import ELEMENTS, STEPS_OF_SYMBOLIC, excess, too_much
 from mslang.sema.module import Found
 from mslang.sema.named_intrin import library_item
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 WORDS = SCOPES | LOOP_KINDS | {*TAILS, *COPIES, *ACCESSES, *ELEMENT_TYPES}
 """Words that evaluate to themselves unless something else has their name."""
 
-_WORDS_OF: Mapping[Kind | None, Collection[str]] = {
+WORDS_OF: Mapping[Kind | None, Collection[str]] = {
     Kind.TAIL: TAILS,
     Kind.ACCESS: ACCESSES,
     Kind.SCOPE: SCOPES,
@@ -193,7 +194,7 @@ def lookup(it: Interpreter, name: str, frame: Frame, *, words: bool = True) -> o
         return None
     if name in ("root", "inline"):
         return Location(name)
-    return name if name in WORDS else NONE if name == "none" else None
+    return name if name in WORDS else NONE if name == "none" else NUMBERS.get(name)
 
 
 def _thing(it: Interpreter, thing: object, name: str, frame: Frame) -> object | None:
@@ -394,12 +395,12 @@ def _take_words(
     for a in given:
         word = a.value.name.text if isinstance(a.value, tree.Ref) else None
         if a.name is not None:
-            if word in _WORDS_OF.get(kinds.get(a.name.text), ()) and isinstance(kwargs[a.name.text], _SHADOWING):
+            if word in WORDS_OF.get(kinds.get(a.name.text), ()) and isinstance(kwargs[a.name.text], _SHADOWING):
                 kwargs[a.name.text] = word
             continue
         if plain and position < len(operation.params):
             kind = operation.params[position].kind
-            if word in _WORDS_OF.get(kind, ()) and isinstance(args[position], _SHADOWING):
+            if word in WORDS_OF.get(kind, ()) and isinstance(args[position], _SHADOWING):
                 args[position] = word
         position += 1
 

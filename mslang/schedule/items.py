@@ -26,6 +26,11 @@ class ItemValue(msgspec.Struct, frozen=True):
         """The item."""
         return self.found.item
 
+    @property
+    def is_rule(self) -> bool:
+        """Whether it is a rule."""
+        return isinstance(self.item, tree.Rule)
+
     def __str__(self) -> str:
         return f"the {self.found.role} `{brief(self.text)}`"
 
@@ -53,6 +58,11 @@ class NativeValue(msgspec.Struct, frozen=True):
     native: Native
     args: tuple[object, ...] = ()
     kwargs: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it is a rule."""
+        return self.native.role == "rule"
 
     def __str__(self) -> str:
         return f"the {self.native.role} `{self.native.address}`"

@@ -30,7 +30,7 @@ class _Call:
 
     def __init__(self, primitive: Callable[..., Any], program: Program, arguments: Mapping[str, object]) -> None:
         self.primitive, self.program, self.arguments = primitive, program, arguments
-        self.key = tuple((name, _exact(value)) for name, value in arguments.items())
+        self.key = tuple((name, exact(value)) for name, value in arguments.items())
         self.hash = hash((primitive, id(program), self.key))
 
     def __hash__(self) -> int:
@@ -45,14 +45,15 @@ class _Call:
         )
 
 
-def _exact(value: object) -> object:
+def exact(value: object) -> object:
+    """A value such that numbers of different types, and zeros of different signs, are not equal."""
     match value:
         case bool() | int() | float():
             return type(value), repr(value)
         case tuple() | list():
-            return tuple(_exact(x) for x in value)
+            return tuple(exact(x) for x in value)
         case dict():
-            return tuple((_exact(k), _exact(v)) for k, v in value.items())
+            return tuple((exact(k), exact(v)) for k, v in value.items())
     return value
 
 

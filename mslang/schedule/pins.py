@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mslang.schedule.trace import Value
+from mslang.sema.consteval import NUMBERS
 from mslang.sema.report import failure
 from mslang.syntax import tree
 from mslang.syntax.parse import parse_expression
@@ -25,8 +26,10 @@ def pin_value(e: tree.Expr, loop: Callable[[str], str] = str) -> Value:
             return v
         case tree.Unary(op="-", operand=tree.Number(value=v)):
             return -v
+        case tree.Unary(op="-", operand=tree.Ref(name=tree.Name(text="inf"))):
+            return -NUMBERS["inf"]
         case tree.Ref(name=name):
-            return name.text
+            return NUMBERS.get(name.text, name.text)
         case tree.List(items=items):
             return tuple(_element(x) for x in items)
         case tree.Call(callee=tree.Ref(name=tree.Name(text="at")), args=(tree.Arg(value=tree.Ref(name=name)),)):

@@ -5,8 +5,8 @@ Both are derived from the program and the arguments alone, never from previously
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir import arith
@@ -33,6 +33,9 @@ from mslang.transform.outcome import BlockRef, LoopRef
 PARTS = 16
 """The maximal number of factors of a tile."""
 
+BITS = 62
+"""The maximal number of bits of a number that is drawn."""
+
 
 def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain | None:
     """The domain of a numeric decision; None if the decision is structural.
@@ -53,6 +56,7 @@ def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain |
         case "uniform":
             lo, hi = args["lo"], args["hi"]
             assert isinstance(lo, int) and isinstance(hi, int)
+            _require_indices(op, (lo, hi))
             if lo >= hi:
                 raise ScheduleError(problem("MS203", f"`uniform({lo}, {hi})` holds no number"))
             return Uniform(lo, hi)
@@ -60,6 +64,7 @@ def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain |
             things = listed(args["values"], op)
             numbers = tuple(x for x in things if isinstance(x, int) and not isinstance(x, bool))
             if len(numbers) == len(things):
+                _require_indices(op, numbers)
                 return Choice(numbers, weights_of(args["weights"], len(things)))
     return None
 
@@ -112,6 +117,14 @@ def _tile_domain(op: str, extent: Expr, args: Mapping[str, object]) -> Domain:
     return PerfectTile(extent, n, cap) if op == "perfect_tile" else FreeTile(extent, n, cap)
 
 
+def _require_indices(op: str, numbers: Iterable[int]) -> None:
+    """Require that numbers, and their differences, are of 64 bits, as those are that kernels and arrays of decisions
+    compute with."""
+    bits = max(x.bit_length() for x in numbers)
+    if bits > BITS:
+        raise ScheduleError(problem("MS203", f"`{op}` takes numbers of at most {BITS} bits, not of {bits}"))
+
+
 def listed(value: object, op: str) -> tuple[object, ...]:
     """The list that a sampler draws from.
 
@@ -131,8 +144,14 @@ def weights_of(value: object, n: int) -> tuple[float, ...] | None:
     """
     if value is None:
         return None
-    if not isinstance(value, tuple) or len(value) != n or not all(isinstance(x, int | float) and x >= 0 for x in value):
-        raise ScheduleError(problem("MS203", f"`choose` takes one weight, of 0 or more, for each of its {n} values"))
-    if not math.fsum(value) > 0:
+    most = sys.float_info.max / max(n, 1)  # Their sum is finite, too.
+    if (
+        not isinstance(value, tuple)
+        or len(value) != n
+        or not all(isinstance(x, int | float) and 0 <= x <= most for x in value)
+    ):
+        message = f"`choose` takes one finite weight, of 0 or more, for each of its {n} values"
+        raise ScheduleError(problem("MS203", message))
+    if not any(value):
         raise ScheduleError(problem("MS203", "`choose` takes weights of which one is above 0"))
     return tuple(float(x) for x in value)

@@ -33,6 +33,9 @@ from mslang.transform.outcome import Handle as Ref
 from mslang.transform.registries import REGISTRY, Registry
 from mslang.transform.rename import rename
 
+SAID = frozenset({"none", "inf", "nan", "min", "max"})
+"""Words that the text of a trace says: no result has such a name, which would hide them."""
+
 Names = Sequence[str | None] | Callable[[int], Sequence[str | None]]
 """Names of results: their binders, or a function from the number of results to their names."""
 
@@ -62,6 +65,11 @@ class Session:
     def named(self, name: str) -> object | None:
         """The value of a name of the trace: a bound result, otherwise a block or buffer of the current program."""
         return self._names[name] if name in self._names else self.thing(name)
+
+    @property
+    def steps(self) -> int:
+        """How many instructions and decisions there are."""
+        return len(self.instructions) + len(self.draws.events)
 
     def thing(self, name: str) -> Handle | None:
         """The block or buffer with a name: an original one of the program, or a current one."""
@@ -244,7 +252,7 @@ class Session:
     def _admit(self, op: str, bound: Bound) -> None:
         """Reject arguments over the limits, which hold for text and Python alike."""
         given = [v for v in bound.values() if not isinstance(v, Handle)]
-        what = next((x for v in given for e in flat(v) if (x := excess(e)) is not None), None)
+        what = _excess(bound)
         if what is None and any(isinstance(v, tuple) and len(v) > LOOPS for v in given):
             what = f"`{op}` of more than {LOOPS} loops"
         if what is None and op == "unroll":
@@ -282,10 +290,11 @@ class Session:
             names = names(len(outcome.handles))
         drawn, used = self.draws.numbers.keys(), used_names(outcome.program)
         wanted = [(names[k] if k < len(names) else None) or r.name for k, r in enumerate(outcome.handles)]
-        kept = all(n == r.name and n not in self._names for n, r in zip(wanted, outcome.handles, strict=True))
+        bound = self._names.keys() | SAID
+        kept = all(n == r.name and n not in bound for n, r in zip(wanted, outcome.handles, strict=True))
         if kept and used.isdisjoint(drawn) and (used & self._names.keys()) <= used_names(self.program):
             return outcome
-        taken = {*used, *self._names, *drawn}
+        taken = {*used, *bound, *drawn}
         renaming: dict[Ref, str] = {r: fresh(r.name, taken) for r in _called(outcome.program, used & drawn)}
         # A trace refers to a block or buffer that no result stands for by its own name.
         new = (used & self._names.keys()) - used_names(self.program)
@@ -293,7 +302,7 @@ class Session:
         renaming |= {r: fresh(r.name, taken) for r in _called(outcome.program, new) if not isinstance(r, LoopRef)}
         taken.update(renaming.values())
         for name, ref in zip(wanted, outcome.handles, strict=True):
-            if name == ref.name and ref.name not in self._names and ref not in renaming:
+            if name == ref.name and ref.name not in bound and ref not in renaming:
                 continue
             renaming[ref] = fresh(name, taken)
             taken.add(renaming[ref])
@@ -313,8 +322,15 @@ class Session:
             address: the decision's address.
             name: the result's name in the trace; made unique.
             given: the value that the text pins it to, if any.
+
+        Raises:
+            ScheduleError: MS140, an argument is over the limits; MS203, it is invalid; MS209, another decision has the
+                address.
         """
         signature = self.registry.signature(op)
+        over = _excess(bound)
+        if over is not None:
+            raise ScheduleError(too_much(over))
         args = {
             p.name: bound[p.name]
             if op in ("choose", "permute") and p.name == "values"
@@ -326,7 +342,7 @@ class Session:
         if domain is not None:
             self._require_own_name(address)
         self.draws.claim(address)
-        result = fresh(name, set(self._names))
+        result = fresh(name, self._names.keys() | SAID)
         try:
             value = (
                 self._structural(op, args, address, result, given)
@@ -400,6 +416,12 @@ class Session:
         return Trace(
             self.origin.name, tuple(self.instructions), tuple(self.draws.values.items()), target, source, self.registry
         )
+
+
+def _excess(bound: Bound) -> str | None:
+    """What about the values among some arguments is over the limits."""
+    given = (v for v in bound.values() if not isinstance(v, Handle))
+    return next((x for v in given for e in flat(v) if (x := excess(e)) is not None), None)
 
 
 def _called(program: Program, names: Collection[str]) -> list[Ref]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.diagnostics import MsError
+from mslang.diagnostics import Diagnostic, MsError
 from mslang.ir.expr import Expr
 from mslang.ir.program import Program
 from mslang.ops.signature import Group
@@ -17,9 +17,10 @@ from mslang.schedule.decisions import Alternatives
 from mslang.schedule.expressions import arguments, elements, evaluate, unpack
 from mslang.schedule.frames import Frame, element_name
 from mslang.schedule.handles import Handle, Site
+from mslang.schedule.items import ItemValue, NativeValue
 from mslang.schedule.pins import pin_value, pin_values
 from mslang.schedule.values import Outcome, describe, loops_in
-from mslang.sema.report import failure
+from mslang.sema.report import failure, fault
 from mslang.syntax import tree
 
 if TYPE_CHECKING:
@@ -80,8 +81,11 @@ def _run(it: Interpreter, s: tree.Stmt, frame: Frame) -> None:
         case tree.Sample():
             _sample(it, s, frame)
         case tree.CallStmt(call=call, pins=pins):
+            before = it.session.steps
             with it.session.draws.pinned(pin_values(pins or ())):
-                evaluate(it, call, frame.with_address(frame.address.under(None)))
+                value = evaluate(it, call, frame.with_address(frame.address.under(None)))
+            if isinstance(value, ItemValue | NativeValue) and it.session.steps == before:
+                raise MsError(idle(call, describe(value), value.is_rule))
         case tree.Require(condition=condition, why=why):
             raw = frame.place.text[condition.span.start : condition.span.end]
             it.session.require(evaluate(it, condition, frame), why.value if why is not None else " ".join(raw.split()))
@@ -103,6 +107,14 @@ def _run(it: Interpreter, s: tree.Stmt, frame: Frame) -> None:
             raise failure("MS207", s, "this could not be parsed")
         case _:
             raise failure("MS207", s, "this statement has no meaning here", why="it belongs in a program")
+
+
+def idle(call: tree.Node, what: str, is_rule: bool) -> Diagnostic:
+    """The error of a call that gives a rule, or another part of a space, which is not applied."""
+    help = "run schedules in sequence by a space: `space s for p = a >> b`"
+    if is_rule:
+        help = "apply a rule to all blocks by `apply(rule)`, to one by `rule(block)`"
+    return fault("MS207", call, "this does nothing", why=f"it gives {what}, which is not applied", help=help)
 
 
 def _let(it: Interpreter, s: tree.Let, frame: Frame) -> None:

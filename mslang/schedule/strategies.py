@@ -8,7 +8,8 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, ScheduleError, problem
-from mslang.ir.expr import Expr
+from mslang.ir.buckets import Bucket, dynamic_sizes, restricted
+from mslang.ir.expr import Const, DynamicRange, Expr
 from mslang.ir.program import Program
 from mslang.schedule.decisions import Alternatives
 from mslang.schedule.expressions import evaluate
@@ -21,7 +22,7 @@ from mslang.schedule.space import Space
 from mslang.schedule.values import describe
 from mslang.sema.module import Found, Module
 from mslang.sema.native import TARGET_KINDS, Native
-from mslang.sema.program import instantiate
+from mslang.sema.program import instantiate, size_values
 from mslang.sema.targets import describe as describe_target
 from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
@@ -71,7 +72,7 @@ def space_of_value(
         world,
         module=world.module or found.module,
         machine=machine,
-        sizes={**sizes_of(found, program), **sizes, **world.sizes},
+        sizes={**sizes_of(found, program, sizes), **sizes, **world.sizes},
     )
 
     def recipe(session: Session) -> str | None:
@@ -92,10 +93,15 @@ def run_item(session: Session, value: ItemValue, world: World) -> str | None:
     return _Runner(Interpreter(session, world)).run(value, top=True)
 
 
-def sizes_of(found: Found, program: Program) -> dict[str, Expr]:
-    """The sizes of the program that an item is for, by name, as far as parameters' shapes determine them."""
+def sizes_of(found: Found, program: Program, given: Mapping[str, int] = NO_SIZES) -> dict[str, Expr]:
+    """The sizes of the program that an item is for, by name.
+
+    Those that are dimensions of parameters are read off; others, such as strides, have the values given, or their
+    defaults, where these make the program.
+    """
     path = found.item.program if isinstance(found.item, tree.Schedule | tree.Space) else None
-    thing = None if path is None else found.module.find(".".join(n.text for n in path))
+    name = "" if path is None else ".".join(n.text for n in path)
+    thing = None if path is None else found.module.find(name)
     if not isinstance(thing, Found) or not isinstance(thing.item, tree.Program):
         return {}
     names = {s.name.text for s in thing.item.sizes}
@@ -104,7 +110,17 @@ def sizes_of(found: Found, program: Program) -> dict[str, Expr]:
         for written, extent in zip(declared.type.shape or (), param.buffer.shape, strict=False):
             if isinstance(written, tree.Ref) and written.name.text in names:
                 known.setdefault(written.name.text, extent)
-    return known
+    if names == known.keys():
+        return known
+    shaped = {n: int(e.value) for n, e in known.items() if isinstance(e, Const)}
+    try:
+        made = instantiate(found.module, name, {**shaped, **given})
+        values = size_values(found.module, name, {**shaped, **given})
+    except MsError:
+        return known
+    # Of a bucket of dynamic sizes the program is the same with other ranges.
+    ranges = Bucket(tuple((s.text, s.domain) for s in dynamic_sizes(program) if isinstance(s.domain, DynamicRange)))
+    return {**values, **known} if program in (made, restricted(made, ranges)) else known
 
 
 def machine_of(found: Found, at_hand: Target | None = None) -> Target:

@@ -21,6 +21,7 @@ from mslang.schedule.expressions import evaluate
 from mslang.schedule.frames import Frame, Place
 from mslang.schedule.interpret import NO_NATIVES, Interpreter, Native, Natives, World
 from mslang.schedule.items import ItemValue, SizedProgram
+from mslang.schedule.memo import exact
 from mslang.schedule.session import Session
 from mslang.schedule.space import Space
 from mslang.schedule.statements import run_body
@@ -145,7 +146,7 @@ class _Runner:
         self.checks = 0
         self.snapshots: list[Snapshot] = []
         self.skipped: list[str] = []
-        self._spaces: dict[tuple[str, int, Program], Space] = {}
+        self._spaces: list[tuple[tuple[object, ...], Space]] = []
         own: dict[str, Native] = {
             "std.testing.equiv": self._equiv,
             "std.testing.implements": self._implements,
@@ -212,7 +213,7 @@ class _Runner:
         seed = args[2] if len(args) == 3 else pins.pop("seed", 0)
         if not isinstance(seed, int):
             raise ScheduleError(problem("MS203", "`seed` is a number"))
-        return Scheduled(self._space(args[0], concrete(args[1])).sample(seed, _pins(pins)))
+        return Scheduled(self._space(args[0], args[1]).sample(seed, _pins(pins)))
 
     def _apply(
         self,
@@ -224,14 +225,19 @@ class _Runner:
     ) -> object:
         if len(args) != 2 or not isinstance(args[0], ItemValue) or not isinstance(args[1], SizedProgram):
             raise ScheduleError(problem("MS205", "in a test `apply` takes a rule and a program"))
-        return Scheduled(self._space(args[0], concrete(args[1])).sample(0))
+        return Scheduled(self._space(args[0], args[1]).sample(0))
 
-    def _space(self, value: ItemValue, program: Program) -> Space:
-        key = (value.text, id(value.found.item), program)
-        if key not in self._spaces:
+    def _space(self, value: ItemValue, of: SizedProgram) -> Space:
+        program = concrete(of)
+        sizes = {n: v for n, v in of.values.items() if isinstance(v, int)}
+        # The text of a call does not tell its arguments, which may be variables of a loop.
+        key = (id(value.found.item), value.text, exact(value.args), exact(value.kwargs), of.sizes, program)
+        known = next((space for other, space in self._spaces if other == key), None)
+        if known is None:
             world = World(machine=machine_of(value.found), natives=self._natives)
-            self._spaces[key] = space_of_value(value, program, world)
-        return self._spaces[key]
+            known = space_of_value(value, program, world, sizes)
+            self._spaces.append((key, known))
+        return known
 
     def _equiv(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         if len(args) != 2 or not isinstance(args[0], SizedProgram):
@@ -241,7 +247,7 @@ class _Runner:
             case Scheduled(candidate=candidate):
                 scheduled = candidate.program
             case ItemValue() as value:
-                scheduled = self._space(value, program).sample(0).program
+                scheduled = self._space(value, args[0]).sample(0).program
             case SizedProgram() as other:
                 scheduled = concrete(other)
             case other:

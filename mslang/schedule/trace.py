@@ -144,7 +144,11 @@ class Trace(msgspec.Struct, frozen=True):
         return trace_json.to_json(self)
 
     def as_python(self, name: str = "apply_trace") -> str:
-        """The trace as a Python function over a `Schedule`."""
+        """The trace as a Python function over a `Schedule`.
+
+        Raises:
+            ScheduleError: MS262, a decision has no value.
+        """
         from mslang.schedule import trace_python
 
         return trace_python.to_python(self, name)

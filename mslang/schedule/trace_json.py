@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -54,7 +55,7 @@ def to_json(trace: Trace) -> str:
                 }
                 for i in trace.instructions
             ],
-            "decisions": dict(trace.values),
+            "decisions": {a: _out(v) for a, v in trace.values},
         }
     ).decode()
 
@@ -103,8 +104,10 @@ def _unreadable(why: str) -> MsError:
 
 def _value(value: object) -> Value:
     match value:
-        case list():
-            return tuple(x if x is None else int(x) for x in value)
+        case list() if all(x is None or type(x) is int for x in value):
+            return tuple(value)
+        case {"number": "inf" | "-inf" | "nan" as number}:
+            return float(number)
         case bool() | int() | float() | str():
             return value
     raise ValueError(f"no decision: {value!r}")
@@ -125,11 +128,15 @@ def _out(value: Argument) -> object:
             return {"condition": _expr(e), "loops": {name: _out(operand) for name, operand in loops}}
         case tuple():
             return [_out(x) for x in value]
+        case float() if not isfinite(value):
+            return {"number": repr(value)}
     return value
 
 
 def _in(value: object) -> Argument:
     match value:
+        case {"number": "inf" | "-inf" | "nan" as number}:
+            return float(number)
         case {"handle": str() as base, "axis": str() as axis}:
             return Operand(base, axis=axis)
         case {"handle": str() as base, "loop": int() as index}:

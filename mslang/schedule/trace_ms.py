@@ -10,6 +10,7 @@ from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Expr, Symbol, Unary
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
+from mslang.ir.visit import walk_expr
 from mslang.ops.signature import Kind, Param
 from mslang.schedule.sampling import symbols
 from mslang.schedule.text import address_text, name_text, number_text, size_text, value_text
@@ -175,9 +176,11 @@ class _Writer:
                 return size_text(e, self._symbol, variable=lambda name: texts[name])
             case Intrin(address=address):
                 return address or quote(value.text)
-            case IndexMap(params=params, results=results):
-                body = ", ".join(size_text(e, self._symbol) for e in results)
-                return f"fn ({', '.join(name_text(p) for p in params)}) -> [{body}]"
+            case IndexMap(results=results):
+                drawn = {x.name for e in results for x in walk_expr(e) if isinstance(x, Symbol)}
+                own = value.avoiding({self._names.get(n, n) for n in drawn})
+                body = ", ".join(size_text(e, self._symbol) for e in own.results)
+                return f"fn ({', '.join(name_text(p) for p in own.params)}) -> [{body}]"
             case tuple():
                 return self._tile(value) or "[" + ", ".join(self._value(x, kind) for x in value) + "]"
 

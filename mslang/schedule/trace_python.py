@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Mapping
+from math import isfinite
 from types import MappingProxyType
 
+from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol, Unary, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
@@ -42,7 +44,7 @@ class _Writer:
                     instruction,
                     f"name={instruction.results[0]!r}",
                     f"address={address!r}",
-                    f"decision={self._decision(address)!r}",
+                    f"decision={self._decision(address)}",
                 )
                 return f"{self._variable(instruction.results[0])} = {call}"
         named = (f"names={list(instruction.results)!r}",) if instruction.results else ()
@@ -53,9 +55,11 @@ class _Writer:
         one = len(targets) == 1 and instruction.op in OPERATIONS and not OPERATIONS[instruction.op].many
         return f"{', '.join(targets)}{',' if len(targets) == 1 and not one else ''} = {call}"
 
-    def _decision(self, address: str) -> object:
+    def _decision(self, address: str) -> str:
+        if address not in self._values:
+            raise ScheduleError(problem("MS262", f"the decision `{address}` has no value"))
         value = self._values[address]
-        return list(value) if isinstance(value, tuple) else value
+        return _literal(list(value) if isinstance(value, tuple) else value)
 
     def _call(self, instruction: Instruction, *more: str) -> str:
         params = self._signature(instruction.op).params
@@ -74,9 +78,7 @@ class _Writer:
         return f"s.{instruction.op}({', '.join((*parts, *more))})"
 
     def _variable(self, name: str) -> str:
-        variable = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-        if not variable.isidentifier() or keyword.iskeyword(variable) or variable == "s":
-            variable = f"_{variable}"
+        variable = _identifier(name)
         while variable in self._variables.values() and self._variables.get(name) != variable:
             variable += "_"
         self._variables[name] = variable
@@ -97,11 +99,13 @@ class _Writer:
                 return self._size(value)
             case Intrin(address=address):
                 return repr(address if address.startswith("std.") else value.text)
-            case IndexMap(params=params, results=results):
-                return f"s.index_map(lambda {', '.join(params)}: [{', '.join(self._size(e) for e in results)}])"
+            case IndexMap(params=params):
+                plain = tuple(_identifier(p) for p in params)
+                own = IndexMap(plain, value.at([Var(p) for p in plain])).avoiding(self._variables.values())
+                return f"s.index_map(lambda {', '.join(own.params)}: [{', '.join(self._size(e) for e in own.results)}])"
             case tuple():
                 return "[" + ", ".join(self._text(x) for x in value) + "]"
-        return repr(value)
+        return _literal(value)
 
     def _size(self, e: Expr, variables: Mapping[str, str] = NO_VARIABLES) -> str:
         def part(x: Expr) -> str:
@@ -126,6 +130,16 @@ class _Writer:
             case Unary(op=op, operand=x):
                 return f"({_OPERATORS.get(op, op)}{part(x)})"
         raise TypeError(f"no size: {e!r}")
+
+
+def _identifier(name: str) -> str:
+    """A name of Python that is not that of the schedule."""
+    found = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    return found if found.isidentifier() and not keyword.iskeyword(found) and found != "s" else f"_{found}"
+
+
+def _literal(value: object) -> str:
+    return f'float("{value}")' if isinstance(value, float) and not isfinite(value) else repr(value)
 
 
 _OPERATORS = {"and": "&", "or": "|", "not": "~"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import msgspec
 
@@ -224,7 +225,10 @@ class Location(msgspec.Struct, frozen=True):
 
 _ARITHMETIC = frozenset({"+", "-", "*", "//", "%", "min", "max"})
 _NUMERIC = _ARITHMETIC | COMPARISONS | {"/"}
-"""The operators that take numbers, and texts or lists where these have them too."""
+"""The operators that take numbers."""
+
+_ORDERED = COMPARISONS | {"+", "min", "max"}
+"""The operators that take two texts or two lists."""
 
 
 def lift(value: object) -> Expr | None:
@@ -294,16 +298,38 @@ def combine(op: str, left: object, right: object) -> object:
     if isinstance(left, Expr) or isinstance(right, Expr) or _about_loops(op, left, right):
         return _symbolic(op, left, right)
     if op in ("==", "!="):
-        return (left == right) is (op == "==")
+        same = _equal(left, right)
+        return same if op == "==" else invert(same)
     if op == "/" and isinstance(left, int) and isinstance(right, int):
         raise mismatch(op, left, right, help="sizes divide by `//`")
-    same = all(isinstance(x, int | float) for x in (left, right)) or (type(left) is type(right))
-    if not same or op not in _NUMERIC or isinstance(left, Handle):
+    numbers = all(isinstance(x, int | float) for x in (left, right))
+    known = _NUMERIC if numbers else _ORDERED if type(left) is type(right) and isinstance(left, str | tuple) else ()
+    if op not in known:
         raise mismatch(op, left, right)
     try:
         return SCALAR[op](left, right)
     except (TypeError, ArithmeticError) as failure:
         raise mismatch(op, left, right, why=str(failure)) from failure
+
+
+def _equal(left: object, right: object) -> object:
+    """Whether two values other than sizes are equal: a condition for lists in which sizes are open."""
+    match left, right:
+        case tuple(), tuple():
+            if len(left) != len(right):
+                return False
+            each = [combine("==", *(None if x is HOLE else x for x in pair)) for pair in zip(left, right)]
+            open_ones = [x for x in each if not isinstance(x, bool)]
+            return all(x for x in each if isinstance(x, bool)) and (not open_ones or reduce(_and, open_ones))
+        case Location(loop=Handle() as a), Location(loop=Handle() as b):
+            return a == b
+        case Location(label=a), Location(label=b):
+            return a == b
+    return left == right
+
+
+def _and(left: object, right: object) -> object:
+    return both("and", left, right)
 
 
 def _about_loops(op: str, left: object, right: object) -> bool:

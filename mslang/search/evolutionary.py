@@ -161,6 +161,12 @@ class Evolutionary:
         return 0 <= trials - done <= max(n, self._breeding.local * trials)
 
     def _at_random(self) -> Iterator[Point]:
+        """Points in the order of the seed: those that are not drawn yet, then all, of which few may be proposed yet."""
+        yield from self._drawn_in_turn()
+        self._leaves.restart()
+        yield from self._drawn_in_turn()
+
+    def _drawn_in_turn(self) -> Iterator[Point]:
         while drawn := [p for p in self._leaves.draw(256) if len(p[1])]:
             # One of each structure in turn.
             for k in range(max(len(batch) for _, batch in drawn)):

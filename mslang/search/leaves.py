@@ -59,6 +59,8 @@ class Leaf:
         self._seed = derive(seed, "leaf", *(f"{a}={v}" for a, v in sketch.structure), number)
         self._rejections = rejections
         self._drawn = 0
+        self._before = 0
+        """So many points were drawn before a restart: what is rejected of them was counted."""
         self._neighbours: dict[str, Neighbours | None] = {}
         self._seen = Seen()
 
@@ -105,17 +107,24 @@ class Leaf:
         return self._neighbours[address]
 
     # ------------------------------------------------------------------ drawing
+    def restart(self) -> None:
+        """Begin again with the first point."""
+        self._before = max(self._before, self._drawn)
+        self._drawn, self._seen = 0, Seen()
+
     def draw(self, n: int) -> DecisionBatch:
-        """The next `n` valid points in the order of the seed, none of them twice; fewer where no more are found."""
+        """The next `n` valid points in the order of the seed, none twice before a `restart`; fewer where no more are
+        found."""
         import numpy as np
 
         parts: list[DecisionBatch] = []
         found, end = 0, self._drawn + TRIES * n
         while found < n and self._drawn < end:
+            again = self._drawn < self._before
             batch = self._next(min(max(n - found, 256), ROWS))
             if not len(batch):
                 break
-            kept = self.checked(batch)
+            kept = batch[self.constraints.satisfied(batch)] if again else self.checked(batch)
             parts.append(kept)
             found += len(kept)
         if len(parts) == 1:
@@ -148,11 +157,12 @@ class Leaf:
             self._drawn = end
             return self.numbering.rows(self._permutation(places))
         drawn = many.draw(n, self._seed, self._drawn)
+        again = self._drawn < self._before
         self._drawn += n
         drawn = drawn[many.members(drawn)]
         keys = many.keys(drawn)
         new = self._seen.new(keys)
-        self._rejections.duplicates += int((~new).sum())
+        self._rejections.duplicates += 0 if again else int((~new).sum())
         return drawn[new]
 
     @cached_property
@@ -255,9 +265,14 @@ class Leaves:
         return self._leaves[-1]
 
     def draw(self, n: int) -> list[tuple[Leaf, DecisionBatch]]:
-        """Valid points that were not drawn before, allocated to the leaves by their number of points."""
+        """Valid points that were not drawn since the start, allocated to the leaves by their number of points."""
         shares = allocate(n, [leaf.weight for leaf in self._leaves])
         return [(leaf, leaf.draw(k)) for leaf, k in zip(self._leaves, shares, strict=True) if k]
+
+    def restart(self) -> None:
+        """Let all points be drawn again."""
+        for leaf in self._leaves:
+            leaf.restart()
 
 
 def allocate(n: int, counts: Sequence[int]) -> list[int]:

@@ -233,6 +233,20 @@ def instantiate_with_source(module: Module, name: str, sizes: Sizes = NO_SIZES) 
     return made
 
 
+def size_values(module: Module, name: str, sizes: Sizes = NO_SIZES) -> Mapping[str, Expr]:
+    """The value of each size of a program of a module: as given, else its default or, if it is dynamic, its symbol.
+
+    Raises:
+        MsError: there is no such program, or a value is no whole number.
+    """
+    found = find_program(module, name)
+    assert isinstance(found.item, tree.Program)
+    consts = consts_of(found.module, found.item)
+    scope, _ = _sizes(found.item, whole(sizes), consts, Elaborator(exact=False), open_sizes=False)
+    meanings = {s.name.text: scope.get(s.name.text) for s in found.item.sizes}
+    return {n: m.value for n, m in meanings.items() if isinstance(m, SizeName)}
+
+
 def find_program(module: Module, name: str) -> Found:
     """The program item that a name means in a module.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from mslang.sema.module import Found, Module
 from mslang.sema.native import BUILTINS, Native
@@ -22,8 +23,18 @@ class _Unknown(Exception):
 def addresses_of(module: Module, e: tree.Expr, depth: int = 0) -> frozenset[str] | None:
     """The addresses of the decisions of a schedule, space or fn that an expression names; None if not known."""
     with suppress(_Unknown):
-        return frozenset(_named(module, e, depth))
+        return frozenset(a.text for a in _named(module, e, depth))
     return None
+
+
+class _Address(NamedTuple):
+    """An address; one that is `stated` has no prefix where an fn is called."""
+
+    text: str
+    stated: bool = False
+
+    def under(self, binder: str) -> _Address:
+        return self if self.stated else _Address(f"{binder}/{self.text}")
 
 
 def unnamed_samplers(module: Module, s: tree.Stmt) -> Iterator[tree.Call]:
@@ -79,7 +90,7 @@ def _samples(fn: Found) -> bool:
     return False
 
 
-def _named(module: Module, e: tree.Expr, depth: int) -> Iterator[str]:
+def _named(module: Module, e: tree.Expr, depth: int) -> Iterator[_Address]:
     name = dotted_name(e.callee if isinstance(e, tree.Call) else e)
     found = module.find(name) if name is not None else None
     if not isinstance(found, Found) or depth > DEPTH:
@@ -87,42 +98,51 @@ def _named(module: Module, e: tree.Expr, depth: int) -> Iterator[str]:
     match found.item:
         case tree.Schedule(source=source, body=None) if source is not None:
             yield from _named(found.module, source, depth + 1)
-        case tree.Schedule(body=body) if body is not None:
-            yield from _body(found.module, body, depth)
-        case tree.Fn(body=body, name=fn):
-            yield from (f"{fn.text}/{a}" for a in _body(found.module, body, depth))
+        case tree.Schedule(body=body) as item if body is not None:
+            yield from _body(found.module, body, depth, _local(item))
+        case tree.Fn(body=body, name=fn) as item:
+            yield from (a.under(fn.text) for a in _body(found.module, body, depth, _local(item)))
         case _:
             raise _Unknown
 
 
-def _body(module: Module, body: tree.Body, depth: int) -> Iterator[str]:
+def _local(item: tree.Schedule | tree.Fn) -> frozenset[str]:
+    """The names that an item binds: a call of one calls a value."""
+    binders = (b for n in nodes(item) if isinstance(n, tree.Let) for b in n.binders)
+    return frozenset([b.name.text for b in binders if b.name is not None] + [p.name.text for p in item.params])
+
+
+def _body(module: Module, body: tree.Body, depth: int, local: frozenset[str]) -> Iterator[_Address]:
     for s in body.statements:
         match s:
             case tree.Sample(name=name, address=address):
-                yield address.value if address is not None else name.text
+                yield _Address(name.text) if address is None else _Address(address.value, stated=True)
             case tree.Fork(name=name, cases=cases):
-                yield "fork" if name is None else name.text
+                yield _Address("fork" if name is None else name.text)
                 for case in cases:
                     if isinstance(case, tree.Case):
-                        yield from _body(module, case.body, depth)
+                        yield from _body(module, case.body, depth, local)
             case tree.If(body=then, otherwise=otherwise):
-                yield from _body(module, then, depth)
+                yield from _body(module, then, depth, local)
                 if otherwise is not None:
-                    yield from _body(module, otherwise, depth)
+                    yield from _body(module, otherwise, depth, local)
             case tree.For(body=inner):
-                if any(True for _ in _body(module, inner, depth)):
+                if any(True for _ in _body(module, inner, depth, local)):
                     raise _Unknown
             case tree.Let(binders=binders, value=value):
-                first = next((b.name.text for b in binders if b.name is not None), None)
-                yield from (f"{first}/{a}" for a in _called(module, value, depth))
+                first = next((b.name.text for b in binders if b.name is not None and not b.star), None)
+                for a in _called(module, value, depth, local):
+                    if first is None or any(isinstance(n, tree.Comprehension) for n in nodes(value)):
+                        raise _Unknown  # Elements are part of addresses in a comprehension.
+                    yield a.under(first)
             case tree.Bad():
                 raise _Unknown
             case _:
-                for _ in _called(module, s, depth):
+                for _ in _called(module, s, depth, local):
                     raise _Unknown
 
 
-def _called(module: Module, node: tree.Node, depth: int) -> Iterator[str]:
+def _called(module: Module, node: tree.Node, depth: int, local: frozenset[str]) -> Iterator[_Address]:
     """The addresses in the fns that a statement calls."""
     if depth > DEPTH:
         raise _Unknown
@@ -133,11 +153,13 @@ def _called(module: Module, node: tree.Node, depth: int) -> Iterator[str]:
         last = call.callee.name.text if isinstance(call.callee, tree.Ref | tree.Member) else None
         if last in OPERATIONS:
             continue
+        if last in local:
+            raise _Unknown
         thing = module.find(name) if name is not None else None
         thing = thing if thing is not None or last is None else module.find(last)
         match thing:
-            case Found(item=tree.Fn(body=body)):
-                yield from _body(thing.module, body, depth + 1)
+            case Found(item=tree.Fn(body=body) as fn):
+                yield from _body(thing.module, body, depth + 1, _local(fn))
             case Found(item=tree.Rule()):
                 raise _Unknown
             case Native(name=own) if own in BUILTINS and own != "apply":

@@ -158,15 +158,18 @@ def results_of(signature: Signature, bound: Sequence[tuple[Param, tree.Expr, Sta
 def tile_length(e: tree.Call, signature: Signature | None) -> int | None:
     """The number of factors of a tile, where `n` is written as a number."""
     for a in e.args:
-        if a.name is not None and a.name.text == "n" and isinstance(a.value, tree.Number):
-            return int(a.value.value)
+        if a.name is not None and a.name.text == "n":
+            return _whole(a.value)
     if signature is None or isinstance(e.callee, tree.Member):
         return None
     position = next((k for k, p in enumerate(signature.params) if p.name == "n"), None)
     if position is None or position >= len(e.args) or e.args[position].name is not None:
         return None
-    at = e.args[position].value
-    return int(at.value) if isinstance(at, tree.Number) else None
+    return _whole(e.args[position].value)
+
+
+def _whole(e: tree.Expr) -> int | None:
+    return e.value if isinstance(e, tree.Number) and isinstance(e.value, int) else None
 
 
 def methods_of(kind: Kind, registry: Registry = REGISTRY) -> tuple[Signature, ...]:

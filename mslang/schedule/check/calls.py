@@ -33,6 +33,7 @@ from mslang.schedule.check.kinds import (
 )
 from mslang.schedule.check.names import Mentioned, Names
 from mslang.schedule.check.scope import item_value, native_value
+from mslang.schedule.expressions import WORDS_OF
 from mslang.sema.module import Found
 from mslang.sema.native import Native
 from mslang.sema.report import fault, unknown
@@ -208,7 +209,10 @@ class Calls:
             return results_of(signature, ())
         bound = bind(signature, name, given, self._report)
         for param, at, value in bound:
-            if not accepts(param.kind, value):
+            left_out = value.kind is Kind.NOTHING and (param.optional or param.default is None)
+            # Where a word is expected it takes precedence over what has its name.
+            word = isinstance(at, tree.Ref) and at.name.text in WORDS_OF.get(param.kind, ())
+            if not left_out and not word and not accepts(param.kind, value):
                 what = f"`{param.name}` of `{signature.name}` must be {param.kind.with_article}"
                 help = list_help(param, at, value) or signature.text
                 self._report(fault("MS203", at, f"{what}, this is {describe(value)}", help=help))

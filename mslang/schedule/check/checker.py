@@ -30,7 +30,10 @@ from mslang.schedule.check.kinds import (
 )
 from mslang.schedule.check.scope import builtin_names, params_of, program_names
 from mslang.schedule.check.unpacking import unpacked
+from mslang.schedule.statements import idle
 from mslang.sema.module import Found, Module
+from mslang.sema.native import Native
+from mslang.sema.refer import dotted_name
 from mslang.sema.report import fault, unknown, warning
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
@@ -256,6 +259,8 @@ class _Checker:
                     self.diagnostics.append(
                         fault("MS207", call, "this does nothing", help="call a primitive, rule or fn: `x.f(…)`")
                     )
+                elif isinstance(call, tree.Call):
+                    self.diagnostics += self._idle(call, names)
                 return names
             case tree.Bad():
                 return names
@@ -270,6 +275,19 @@ class _Checker:
             fault("MS207", s, f"a {where} has no `{_keyword(s)}` statements", why="it belongs in a program")
         )
         return names
+
+    def _idle(self, call: tree.Call, names: Environment) -> tuple[Diagnostic, ...]:
+        """The error of a call that gives what is not applied: a rule without a block, or another part of a space."""
+        name = dotted_name(call.callee)
+        if name is None or name.partition(".")[0] in names or name in OPERATIONS:
+            return ()
+        thing = self.module.find(name)
+        match thing:
+            case Found(item=tree.Schedule() | tree.Space()):
+                return (idle(call, f"the {thing.role} `{name}`", is_rule=False),)
+            case Found(item=tree.Rule()) | Native(role="rule") if all(a.name is not None for a in call.args):
+                return (idle(call, f"the rule `{name}`", is_rule=True),)
+        return ()
 
     def _kept(self, condition: tree.Expr, names: Environment, where: str, s: tree.Stmt) -> Environment:
         if (where == "test") != isinstance(s, tree.Check | tree.Snapshot):

@@ -15,7 +15,9 @@ from mslang.schedule.check.kinds import (
     BOOL,
     BUFFER,
     DTYPE,
+    FLOAT,
     LOOP,
+    NOTHING,
     SCOPE,
     SIZE,
     STR,
@@ -24,6 +26,7 @@ from mslang.schedule.check.kinds import (
     Static,
     list_of,
 )
+from mslang.sema.consteval import NUMBERS
 from mslang.sema.native import Native
 from mslang.syntax import tree
 
@@ -54,7 +57,7 @@ PARAM_KINDS = {
 
 
 def builtin_names() -> dict[str, Binding]:
-    """Words with a meaning in every schedule: scopes, thread axes, tails."""
+    """Words with a meaning in every schedule: scopes, thread axes, tails, `none`, `inf`."""
     names = {s: Binding(SCOPE) for s in SCOPES if "." not in s}
     # `wmma.a` and `threadIdx.x` are written with a dot: the first part is a name, the checker follows the rest.
     names |= {s.partition(".")[0]: Binding(SCOPE) for s in SCOPES if "." in s and s.partition(".")[0] not in names}
@@ -63,6 +66,7 @@ def builtin_names() -> dict[str, Binding]:
     names |= {a: Binding(ACCESS) for a in ACCESSES}
     names |= {d: Binding(DTYPE) for d in ELEMENT_TYPES}
     names |= {c: Binding(STR) for c in COPIES}
+    names |= {n: Binding(FLOAT) for n in NUMBERS} | {"none": Binding(NOTHING)}
     return names | {w: Binding(Static(Kind.LOCATION)) for w in ("root", "inline")}
 
 

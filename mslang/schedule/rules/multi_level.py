@@ -17,7 +17,7 @@ from mslang.ir.program import Block, Program
 from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.nests import block_handle, block_of, do, draw, handle, loops_around, own_loop
-from mslang.schedule.rules.rule import apply_rule, apply_rules
+from mslang.schedule.rules.rule import apply_rule, apply_rules, blocks_given
 from mslang.schedule.session import Session
 from mslang.schedule.values import describe
 from mslang.transform.getters import consumers, is_injective
@@ -63,9 +63,9 @@ def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, ob
     """`std.tiling.multi_level(structure)`: tile the blocks that profit from it, or those given.
 
     Raises:
-        ScheduleError: MS203, the structure does not consist of the letters `S` and `R`.
+        ScheduleError: MS203, the structure does not consist of the letters `S` and `R`, or an argument is no block.
     """
-    *blocks, structure = (*args, *kwargs.values())
+    *blocks, structure = (*args, *kwargs.values()) or (None,)
     if not isinstance(structure, str) or not structure or set(structure) - {"S", "R"} or structure[0] != "S":
         raise ScheduleError(
             problem(
@@ -76,7 +76,7 @@ def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, ob
             )
         )
     rule = MultiLevelTiling(structure)
-    named = [b for b in blocks if isinstance(b, Handle)]
+    named = blocks_given("multi_level", blocks)
     if not named:
         apply_rules(it, (rule,))
     for b in named:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.diagnostics import ScheduleError, problem
-from mslang.schedule.handles import Handle
 from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.compute_location import RandomComputeLocation
 from mslang.schedule.rules.cpu.streamed import StreamedResults
@@ -17,7 +16,7 @@ from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
 from mslang.schedule.rules.nests import block_of
 from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
 from mslang.schedule.rules.postprocess import postprocess
-from mslang.schedule.rules.rule import Rule, apply_rule, apply_rules, take
+from mslang.schedule.rules.rule import Rule, apply_rule, apply_rules, blocks_given, refuse_blocks, take
 from mslang.schedule.rules.sets import POSTPROCESSORS, QUICK, rules_named, set_for
 from mslang.schedule.values import describe
 
@@ -57,8 +56,12 @@ class Named(msgspec.Struct, frozen=True):
 
 
 def applied_to(it: Interpreter, rule: Rule, args: Sequence[object]) -> None:
-    """Apply a rule to the blocks among some arguments, or to all blocks if there is none."""
-    named = [b for b in args if isinstance(b, Handle)]
+    """Apply a rule to the blocks that are given, or to all blocks if there is none.
+
+    Raises:
+        ScheduleError: MS203, an argument is no block.
+    """
+    named = blocks_given(rule.name, args)
     if not named:
         apply_rules(it, (rule,))
     for b in named:
@@ -69,13 +72,13 @@ def rule_named(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, obj
     """`std.rules.named(rule)`: a rule given from Python, of the file, or of an allowed package.
 
     Raises:
-        MsError: MS274, there is no such rule.
+        MsError: MS203, an argument is no block, or no rule is named; MS274, there is no such rule.
     """
-    *blocks, name = (*args, *kwargs.values())
+    *blocks, name = (*args, *kwargs.values()) or (None,)
     if not isinstance(name, str):
         raise ScheduleError(problem("MS203", f"`named` takes the name of a rule, not {describe(name)}"))
     rule = find_rule(it, name)
-    named = [b for b in blocks if isinstance(b, Handle)]
+    named = blocks_given("named", blocks)
     if not named:
         apply_rules(it, (rule,))
     for b in named:
@@ -85,12 +88,14 @@ def rule_named(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, obj
 
 def auto(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """`std.cpu.auto`: all rules of the set for `machine`."""
+    refuse_blocks("auto", args)
     _whole(it, set_for(it.machine))
     return None
 
 
 def quick(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """`std.cpu.quick`: the rules that leave two or three decisions open."""
+    refuse_blocks("quick", args)
     _whole(it, QUICK)
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from mslang.schedule.rules.nests import (
     loops_around,
     roots,
 )
-from mslang.schedule.rules.rule import apply_rule, apply_rules
+from mslang.schedule.rules.rule import apply_rule, apply_rules, blocks_given
 from mslang.schedule.session import Session
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class ParallelizeVectorizeUnroll(msgspec.Struct, frozen=True):
             return
 
     def _is_long(self, loop: For) -> bool:
-        return isinstance(loop.extent, Const) and loop.extent.value > min(self.vector_extents)
+        return isinstance(loop.extent, Const) and loop.extent.value > min(self.vector_extents, default=math.inf)
 
     def _share(self, session: Session, loop: For, block: Block) -> None:
         """Run the loop of vectors in parallel, in parts that are long enough to be vectors."""
@@ -128,9 +129,13 @@ class ParallelizeVectorizeUnroll(msgspec.Struct, frozen=True):
 
 
 def auto_parallel(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """`std.cpu.auto_parallel`: the rule on all blocks, or on those given. Its decisions have addresses of this name."""
+    """`std.cpu.auto_parallel`: the rule on all blocks, or on those given. Its decisions have addresses of this name.
+
+    Raises:
+        ScheduleError: MS203, an argument is no block.
+    """
     rule = ParallelizeVectorizeUnroll(name="auto_parallel")
-    named = [b for b in args if isinstance(b, Handle)]
+    named = blocks_given(rule.name, args)
     if not named:
         apply_rules(it, (rule,))
     for b in named:

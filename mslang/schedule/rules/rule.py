@@ -7,16 +7,17 @@ rule samples. A rule is applied to the blocks of a program in post-order, one ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from mslang.diagnostics import MsError
+from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.find import blocks_of
 from mslang.ir.program import Block
 from mslang.schedule.decisions import Alternatives, Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.nests import block_handle, block_of
 from mslang.schedule.session import Session
+from mslang.schedule.values import describe
 
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
@@ -49,6 +50,31 @@ class Rule(Protocol):
 
     def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
         """Take one alternative: primitives and samplers on `it.session`."""
+
+
+def blocks_given(function: str, args: Sequence[object]) -> tuple[Handle, ...]:
+    """The blocks that a function of the library is called with.
+
+    Raises:
+        ScheduleError: MS203, an argument is no block.
+    """
+    blocks: list[Handle] = []
+    for x in args:
+        if not isinstance(x, Handle) or x.kind != "block":
+            raise ScheduleError(problem("MS203", f"`{function}` takes blocks, not {describe(x)}"))
+        blocks.append(x)
+    return tuple(blocks)
+
+
+def refuse_blocks(function: str, args: Sequence[object]) -> None:
+    """Reject the arguments of a function of the library that schedules all blocks.
+
+    Raises:
+        ScheduleError: MS205, there are arguments.
+    """
+    if args:
+        why = "it schedules the whole program"
+        raise ScheduleError(problem("MS205", f"`{function}` takes no arguments, {len(args)} are given", why=why))
 
 
 def post_order(session: Session) -> tuple[Handle, ...]:

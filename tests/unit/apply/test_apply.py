@@ -20,19 +20,21 @@ from mslang.backend.llvm.backend import LLVM
 from mslang.cli.main import main
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash, workload_hash
-from mslang.ir.expr import Const
+from mslang.ir.expr import Const, DynamicRange, Symbol
 from mslang.ir.find import blocks_of
 from mslang.ir.print import print_program
 from mslang.ir.program import For, Program
+from mslang.ir.visit import walk
 from mslang.resources import stdlib_folder
 from mslang.runtime.timing import Timing
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.schedule.rules.nests import loops_around
+from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate
 from mslang.sema.program import parse_program
-from mslang.target.description import AVX2, AVX512
+from mslang.target.description import AVX2, AVX512, Target
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
 from mslang.tune.equivalence import difference
@@ -458,6 +460,33 @@ def test_passes_are_tried_in_the_users_order(store: Database) -> None:
     (nothing,) = apply([RELU], [Mine()], AVX2)
     assert nothing.by is None and nothing.program == RELU
     assert nothing.explanation() == "relu: no pass serves it\n  mine missed: not mine"
+
+
+class BySize:
+    """A pass that splits by 2 where the size is at most 8, else by 32; without traces or with them."""
+
+    name = "by_size"
+
+    def __init__(self, traced: bool) -> None:
+        self._traced = traced
+
+    def serve(self, program: Program, target: Target) -> Served | Missed:
+        s = Schedule(program)
+        (size,) = (d.domain for d in program.dynamic if isinstance(d, Symbol))
+        small = isinstance(size, DynamicRange) and size.hi <= 8
+        s.split(s.axis("b", "i"), [None, 2 if small else 32])
+        return Served(s.program, "a split", s.trace if self._traced else None)
+
+
+@pytest.mark.parametrize(("traced", "own"), [(True, ["N = 1..8"]), (False, ["N = 1..8", "N = 9..16"])])
+def test_a_bucket_with_another_schedule_of_as_many_steps_has_code_of_its_own(traced: bool, own: list[str]) -> None:
+    """Without traces programs are compared; of at most 16 elements there is one part of 32."""
+    text = "program p[N: dyn(1..64, buckets = [8, 16])](out B: f32[N]) { block b[i: N] { B[i] = 1.0 } }"
+    (done,) = apply([parse_program(text)], [BySize(traced)], AVX2)
+    assert [c.bucket.text for c in done.cases] == own
+    assert done.at({"N": 17}) is done
+    (inner,) = (s for s in walk(done.at({"N": 8}).program.body) if isinstance(s, For) and s.var == "i_1")
+    assert inner.extent == Const(2)
 
 
 def test_an_unknown_pass_is_one_diagnostic() -> None:

@@ -10,6 +10,8 @@ from mslang.sema.modules import load
 HEAD = """program p[N = 64](A: f32[N, N], B: f32[N, N], out C: f32[N, N]) {
     block mm[i: N, j: N | k: N] { C[i, j] += A[i, k] * B[k, j] }
 }
+schedule other for p { mm.i.parallel() }
+rule mark(b: block, n: int = 1) { b.annotate("n", n) }
 fn halve(b: loop, n: int = 2) { return b.split([_, n]) }
 """
 
@@ -46,6 +48,11 @@ WRONG = [
     ("let i = mm.i\nlet i0, i1 = i.split([_, 4])\ni.parallel()", "MS211", "i"),
     ("let i = mm.i\nfuse(i, mm.j)\ni.parallel()", "MS211", "i"),
     ("mm.compute_inline()\nmm.i.parallel()", "MS211", "mm"),
+    ("mm.i.split(none)", "MS203", "none"),
+    ("other()", "MS207", "other()"),
+    ("mark(n = 2)", "MS207", "mark(n = 2)"),
+    ("std.cpu.auto()", "MS207", "std.cpu.auto()"),
+    ("let t ~ perfect_tile(mm.i, n = 1e999)", "MS203", "1e999"),
 ]
 
 
@@ -77,6 +84,9 @@ RIGHT = [
     "let l = mm.i\nlet l, m = l.split([_, 4])\nl.parallel()",
     'let vec as "a/b" ~ choose([1, 2])\nmm.annotate("key", vec)',
     "require machine.vector_lanes >= 4",
+    "let t ~ perfect_tile(mm.i, n = 2, max_inner = none)\nlet u ~ choose([1, 2], none)",
+    'mm.annotate("key", [inf, -inf, nan])',
+    "mark(mm)\nmm.mark(n = 2)\napply(mark)\napply(std.cpu.auto)\nstd.cpu.auto_parallel(mm)",
 ]
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from mslang.ide.findings import findings
+from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 
 TEXT = """
@@ -33,6 +34,23 @@ def told(more: str) -> list[tuple[str, str | None]]:
 def test_addresses_that_there_are(pins):
     assert told(f"schedule t for p = s with {{ {pins} }}\n") == []
     assert told(f"space u for p = s with {{ {pins} }}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "pin"),
+    [
+        ("let *some, last = cut(b.i)", '"last/size" = 8'),
+        ("let a, c = stated(b.i)", "mine = 8"),
+        ("let all = [cut(l) for l in b.loops()]", '"all[i]/size" = 8'),
+        ("let f = cut\nlet a, c = f(b.i)", '"a/size" = 8'),
+    ],
+)
+def test_addresses_in_helpers_are_those_of_running(statement, pin):
+    helper = 'fn stated(l: loop) { let s as "mine" ~ choose([4, 8]) let a, c = l.split([_, s]) return a, c }\n'
+    text = f"{helper}schedule r for p {{ {statement} }}\nschedule t for p = r with {{ {pin} }}\n"
+    assert told(text) == []
+    address, value = pin.split(" = ")
+    assert space_of(load("t.ms", TEXT + text), "t").sample(0).decisions[address.strip('"')] == int(value)
 
 
 @pytest.mark.parametrize(

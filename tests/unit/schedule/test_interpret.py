@@ -3,12 +3,15 @@
 import pytest
 
 from mslang.diagnostics import MsError
+from mslang.ir.buckets import buckets_of, restricted
 from mslang.ir.expr import Const
 from mslang.ir.find import blocks_of, loops_of, path_to_block
 from mslang.schedule.replay import replay
-from mslang.schedule.space import Candidate
+from mslang.schedule.space import Candidate, Space
+from mslang.schedule.strategies import space_of
 from mslang.schedule.trace import Operand
-from tests.unit.schedule.samples import body, space
+from mslang.sema.program import instantiate
+from tests.unit.schedule.samples import body, module, space
 
 
 def loops(candidate: Candidate, block: str = "mm") -> list[str]:
@@ -27,8 +30,6 @@ def text_at(error: MsError, statements: str) -> str:
     d = error.diagnostic
     source = body(statements)
     assert source is not None and d.span is not None
-    from tests.unit.schedule.samples import module
-
     whole = module(f"schedule s for matmul on wide {{\n{statements}\n}}\n").file.text
     return whole[d.span.start : d.span.end]
 
@@ -74,10 +75,29 @@ def test_axes_are_found_again_after_rewrites():
         ("let x = machine.speed", "MS204", "machine.speed", "no field"),
         ("let x ~ gauss(1, 2)", "MS202", "gauss", "perfect_tile"),
         ("let x = 1 / 2", "MS203", "1 / 2", "sizes divide"),
+        ('let x = "%q" % "x"', "MS203", '"%q" % "x"', "does not apply"),
+        ('let x = "%999999999s" % "x"', "MS203", '"%999999999s" % "x"', "does not apply"),
+        ("let x = [1] * [2]", "MS203", "[1] * [2]", "does not apply"),
+        (
+            "let x ~ choose([1, 2], weights = [1e999, 1.0])",
+            "MS203",
+            "let x ~ choose([1, 2], weights = [1e999, 1.0])",
+            "finite",
+        ),
         ("let t ~ perfect_tile(mm.i, n = 2)\nlet y = t[2]", "MS203", "t[2]", "no element 2"),
         ("check 1 == 1", "MS207", "check 1 == 1", "test"),
         ('require 3 < 2, "never"', "MS260", 'require 3 < 2, "never"', "never"),
         ("for x in 3 { mm.i.unroll() }", "MS203", "3", "not a list"),
+        ("tiled()", "MS207", "tiled()", "it gives the schedule `tiled()`"),
+        ("mm.i.unroll()\nmark()", "MS207", "mark()", "apply(rule)"),
+        ("let r = mark\nr()", "MS207", "r()", "apply(rule)"),
+        ("std.cpu.auto()", "MS207", "std.cpu.auto()", "apply(rule)"),
+        ("std.cpu.auto(mm)", "MS205", "std.cpu.auto(mm)", "takes no arguments"),
+        ("std.cpu.auto_parallel(mm.i)", "MS203", "std.cpu.auto_parallel(mm.i)", "takes blocks, not the loop `i`"),
+        ("std.rules.auto_inline(mm, 3)", "MS203", "std.rules.auto_inline(mm, 3)", "not the number 3"),
+        ('std.tiling.multi_level(mm.i, "SRS")', "MS203", 'std.tiling.multi_level(mm.i, "SRS")', "takes blocks"),
+        ("apply(std.tiling.multi_level)", "MS203", "apply(std.tiling.multi_level)", "takes a structure, not none"),
+        ("apply(std.rules.named)", "MS203", "apply(std.rules.named)", "takes the name of a rule, not none"),
     ],
 )
 def test_faults_point_at_their_place(statements: str, code: str, place: str, words: str):
@@ -165,6 +185,28 @@ def test_the_sizes_of_the_program_are_in_scope():
     path = path_to_block(made.sample(0).program, "mm") or ()
     assert [s.extent for s in loops_of(path)][:2] == [Const(6), Const(4)]
     assert loops_of(path)[1].annotations == (("k", 7),)
+
+
+STRIDED = """
+    program strided[H = 9, S = 2, M: dyn(1..64, buckets = [8])](A: f32[M, (H - 1) * S + 1], out B: f32[M, H]) {
+        block b[m: M, i: H] { B[m, i] = A[m, i * S] }
+    }
+    schedule by_stride for strided { b.annotate("S", S) }
+"""
+
+
+def test_sizes_that_no_shape_gives_are_in_scope():
+    def noted(space: Space) -> object:
+        return next(b for b in blocks_of(space.sample(0).program.body) if b.name == "b").annotations
+
+    made = module(STRIDED)
+    assert noted(space_of(made, "by_stride")) == (("S", 2),)
+    assert noted(space_of(made, "by_stride", sizes={"S": 3})) == (("S", 3),)
+    whole = instantiate(made, "strided")
+    assert [noted(space_of(made, "by_stride", restricted(whole, b))) for b in buckets_of(whole)] == [(("S", 2),)] * 2
+    with pytest.raises(MsError) as unknown:  # What the stride of another program is nothing says.
+        space_of(made, "by_stride", instantiate(made, "strided", {"S": 3})).sample(0)
+    assert unknown.value.diagnostic.code == "MS201"
 
 
 def test_conditions_on_dynamic_sizes_are_settled_or_refused():

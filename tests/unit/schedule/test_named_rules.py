@@ -90,6 +90,13 @@ def test_wrong_arguments_are_refused() -> None:
     assert refused.value.diagnostic.code == "MS203"
 
 
+def test_without_sizes_of_vectors_a_long_loop_is_not_shared() -> None:
+    text = "program p(out B: f32[4096]) { block b[i: 4096] { B[i] = 1.0 } }"
+    text += " space s for p = std.rules.parallelize_vectorize_unroll(vector_extents = [])"
+    (sketch,) = space_of(load("own.ms", text), "s").sketches()
+    assert [i.op for i in sketch.trace.instructions] == ["parallel"]
+
+
 def test_signatures_of_the_library_are_those_of_the_rules() -> None:
     for kind in RULES:
         rule = kind()

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,15 @@ def test_structures_are_enumerated_once_each():
     sketches = list(space("tiled").sketches())
     keys = [(s.structure, tuple(g.answer for g in s.guards)) for s in sketches]
     assert keys == [((("order", o),), (a,)) for o in ("straight", "swapped") for a in (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [('["a", "b", "a"]', ["a", "b"]), ("[1.5, 1.5, 2.5]", [1.5, 2.5]), ("[true, 1, false, true]", [True, 1, False])],
+)
+def test_an_alternative_that_is_listed_twice_is_one_structure(values: str, labels: list[object]):
+    found = list(islice(body(f"let x ~ choose({values})").structures(), 8))
+    assert [[x for _, x in s.structure] for s in found] == [[x] for x in labels]
 
 
 def test_a_seed_gives_one_candidate_whatever_was_drawn_before():
@@ -200,6 +210,39 @@ def test_attempts_are_the_draws_of_a_sample():
     assert first == made.sample(3)
     rejected = [k for k in attempts if isinstance(k, Rejection)]
     assert rejected and {(k.reason, k.illegal) for k in rejected} == {("eight it is", False)}
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("t == [8, 2]", {(8, 2)}),
+        ("not (t != [8, 2])", {(8, 2)}),
+        ("t != [8, 2]", {(1, 16), (2, 8), (4, 4), (16, 1)}),
+        ("[t, 1] == [[t[0], 2], 1]", {(8, 2)}),
+        ("t == t", {(1, 16), (2, 8), (4, 4), (8, 2), (16, 1)}),
+    ],
+)
+def test_lists_with_open_sizes_are_compared_by_element(condition: str, values: set[tuple[int, int]]):
+    made = body(f"let t ~ perfect_tile(mm.i, n = 2)\nrequire {condition}\nmm.i.split(t)", M=16)
+    (sketch,) = made.sketches()
+    assert {v["t"] for v in sketch.points()} == values
+
+
+def test_lists_that_differ_for_all_values_are_refused():
+    (refused,) = body("let t ~ perfect_tile(mm.i, n = 2)\nrequire t == [8, 2, 1]", M=16).structures()
+    assert isinstance(refused, Illegal) and refused.diagnostic.code == "MS260"
+
+
+def test_a_drawn_location_equals_the_word_for_it():
+    text = """let l ~ compute_location(first)  let outer = second.i
+        if l == root { third.annotate("at", "root") } if l == inline { third.annotate("at", "inline") }
+        if l == at(outer) { third.annotate("at", "outer") }
+        if l != root and l != inline and l != at(outer) { third.annotate("at", "inner") }"""
+    found = {
+        dict(s.structure)["l"]: [i.argument("value") for i in s.trace.instructions if i.op == "annotate"]
+        for s in body(text, "chain").sketches()
+    }
+    assert found == {"inline": ["inline"], "root": ["root"], "at(i_1)": ["outer"], "at(j_1)": ["inner"]}
 
 
 def test_points_are_the_valid_vectors():

@@ -79,3 +79,20 @@ def test_snapshots_are_rewritten_in_place():
 def test_a_rule_applied_in_a_test():
     result = run('let p = apply(mark, chain)\ncheck p.blocks() == ["first", "second", "third"]')
     assert result.passed and result.checks == 1
+
+
+def test_a_program_with_sizes_says_those_that_no_shape_gives():
+    text = """program thin[N = 8, S = 2](A: f32[N * S], out B: f32[N]) { block b[i: N] { B[i] = A[i * S] } }
+        schedule by for thin { b.annotate("s", S) }"""
+    body = 'for m in [2, 3] { snapshot sample(by, thin[8, m]).trace() "" } snapshot sample(by, thin).trace() ""'
+    found = [s.found for s in run(body, text).snapshots]
+    assert [f'"s", {n})' in trace for n, trace in zip((2, 3, 2), found, strict=True)] == [True] * 3
+
+
+@pytest.mark.parametrize("numbers", ["[2, 8]", "[true, 1]"])
+def test_the_arguments_of_a_call_are_told_apart_by_value(numbers: str):
+    """`n = m` is the same text for each `m`."""
+    text = 'schedule by(n: any) for matmul { mm.annotate("n", n) }'
+    body = f'for m in {numbers} {{ snapshot sample(by(n = m), matmul).trace() "" }}'
+    found = [s.found for s in run(body, text).snapshots]
+    assert len(found) == len(set(found)) == 2

@@ -61,9 +61,12 @@ def test_the_pinned_call_replays_to_the_same_program():
 
 
 def test_the_flat_form_has_no_faults_of_its_own():
-    for name in ("tiled", "helpers", "free"):
-        text = space(name).sample(3).trace.as_ms("flat")
-        assert [d for d in module(text).diagnostics if d.severity is Severity.ERROR] == []
+    words = body(
+        'let t ~ perfect_tile(mm.i, n = 2, max_inner = none)\nmm.i.split(t)\nmm.annotate("x", [inf, -inf, nan])'
+    )
+    for made in (space("tiled"), space("helpers"), space("free"), words):
+        text = made.sample(3).trace.as_ms("flat")
+        assert [d for d in findings(module(text)) if d.severity is Severity.ERROR] == []
 
 
 def test_printed_traces_are_laid_out_as_the_formatter_does():
@@ -119,6 +122,62 @@ def test_a_hole_and_the_last_factor_of_a_tile_are_not_the_tile():
     c = made.sample(0)
     assert "mm.j.split([_, t[1]])" in c.trace.as_ms("x") and "mm.i.split(t)" in c.trace.as_ms("x")
     check_round_trips(c, made.program)
+
+
+def test_numbers_that_are_not_finite_round_trip():
+    c = body('mm.annotate("low", -inf)\nlet x ~ choose([inf, -inf, 1.5]) = -inf\nmm.annotate("x", [x, 1e999])').sample(
+        0
+    )
+    assert 'mm.annotate("low", -inf)' in c.trace.as_ms("x")
+    check_round_trips(c, body("").program)
+    nan = body('let x ~ choose([nan, 1.5]) = nan\nmm.annotate("x", x)')
+    assert len(list(nan.structures())) == 1
+    trace = nan.sample(0).trace
+    assert 'mm.annotate("x", nan)' in trace.as_ms("x") == from_json(trace.as_json()).as_ms("x")
+
+
+def test_a_parameter_of_a_map_is_not_taken_for_a_decision_of_its_name():
+    s = Schedule(body("").program)
+    t = s.choose([2, 4], name="u")
+    s.transform_layout(s.get("mm"), s.get("A"), s.index_map(lambda i, u: [u // t, i, u % t]))
+    assert "fn (i, u_1) -> [u_1 // u, i, u_1 % u]" in s.trace.as_ms("x")
+    assert space_of_text(s.trace.as_ms("x"), body("").program).sample(0).program == s.program
+    assert by_python(s.trace, body("").program).program == s.program
+
+
+def test_parameters_of_a_map_are_names_of_python():
+    c = body("mm.transform_layout(A, fn (s, `in`) -> [min(s, 63), `in`], assume_injective = true)").sample(0)
+    assert by_python(c.trace, body("").program).program == c.program
+
+
+def test_results_called_like_words_hide_none_of_them():
+    program = body("").program
+    s = Schedule(program)
+    none, _ = s.split(s.axis("mm", "i"), [None, 8], names=["none", "inf"])
+    s.parallel(none)
+    t = s.tile(s.axis("mm", "j"), 2, None, name="min")
+    _, inner = s.split(s.axis("mm", "j"), [None, s.minimum(t[1], 3)], names=["local", "guard"])
+    s.split(inner, [None, 2], tail="guard")
+    s.annotate(s.cache_read(s.get("mm"), s.get("A"), "local"), "low", float("-inf"))
+    text = s.trace.as_ms("x")
+    assert [d for d in findings(module(text)) if d.severity is Severity.ERROR] == []
+    assert space_of_text(text, program).sample(0).program == by_python(s.trace, program).program == s.program
+
+
+def test_python_needs_the_values_of_decisions():
+    (sketch,) = body("let t ~ perfect_tile(mm.i, n = 2)\nmm.i.split(t)").sketches()
+    with pytest.raises(MsError) as error:
+        sketch.trace.as_python()
+    assert error.value.diagnostic.code == "MS262"
+
+
+def test_a_number_in_json_is_not_made_to_fit():
+    trace = body("let t ~ perfect_tile(mm.i, n = 2)\nmm.i.split(t)").sample(0).trace
+    for tile in ('["8", 8]', "[8.5, 8]", "[true, 64]"):
+        text = trace.as_json().replace(json.dumps(list(trace.decisions["t"]), separators=(",", ":")), tile)
+        with pytest.raises(MsError) as error:
+            from_json(text)
+        assert error.value.diagnostic.code == "MS263"
 
 
 def test_forks_and_branches_are_resolved():

@@ -157,6 +157,20 @@ def test_draws_are_valid_and_distinct_and_continue(name: str, evenly: bool, monk
         assert [tuple(same.row(k).values()) for k in range(len(same))] == rows[: len(same)]
 
 
+@pytest.mark.parametrize("evenly", [True, False])
+def test_after_a_restart_the_same_points_are_drawn_and_counted_once(
+    evenly: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaves_module, "EVENLY", 1 << 16 if evenly else 0)
+    rejections = Rejections()
+    leaf = Leaf(0, sketches("large")[0], GENERIC, 5, rejections)
+    first = leaf.draw(300)
+    counted = (rejections.constraint.copy(), rejections.duplicates)
+    leaf.restart()
+    assert np.array_equal(leaf.draw(300).array, first.array)
+    assert (rejections.constraint, rejections.duplicates) == counted
+
+
 @pytest.mark.parametrize("evenly", [1 << 16, 0])
 def test_all_points_of_a_structure(evenly: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaves_module, "EVENLY", evenly)

@@ -14,6 +14,7 @@ from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.sketch import Sketch
+from mslang.schedule.strategies import space_of
 from mslang.search.evolutionary import Breeding, Evolutionary
 from mslang.search.exhaustive import Exhaustive
 from mslang.search.ranking import Models
@@ -21,6 +22,7 @@ from mslang.search.registry import automatic, strategy_named
 from mslang.search.replay_schedule import ReplaySchedule
 from mslang.search.replay_trace import ReplayTrace
 from mslang.search.strategy import Observed, Problem, Proposal, Strategy
+from mslang.sema.modules import load
 from mslang.target.description import GENERIC, Target
 from tests.unit.search.guarded import space
 
@@ -242,6 +244,23 @@ def test_failures_are_learned_from() -> None:
 
 
 # ------------------------------------------------------------------ the others
+@pytest.mark.parametrize("models", [MODELS, Models()], ids=["ranked", "nothing known"])
+def test_points_that_were_drawn_and_not_proposed_are_left(models: Models) -> None:
+    """A population may hold all points of a space: the search goes on while some were not proposed."""
+    text = """program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] + 1.0 } }
+        schedule s for p {
+            let t ~ perfect_tile(b.i, n = 3, max_inner = none)
+            b.i.split(t)
+        }"""
+    made = space_of(load("own.ms", text), "s")
+    strategy = Evolutionary(Problem(made, GENERIC, trials=100), models, breeding=SMALL)
+    proposed = []
+    while proposals := strategy.propose(8):
+        proposed += proposals
+        strategy.observe([Observed(p.hash, p.candidate.decisions, ()) for p in proposals])  # all fail
+    assert len({p.hash for p in proposed}) == len(proposed) == 28
+
+
 def test_a_schedule_replayed_is_one_candidate() -> None:
     made = space("large")
     strategy = ReplaySchedule(Problem(made, GENERIC, seed=3))

@@ -24,6 +24,7 @@ from mslang.schedule.rules.gpu.nests import (
 from mslang.schedule.rules.gpu.online import KEYS, chain_of, online
 from mslang.schedule.rules.gpu.steps import columns, partial_sums, rows, spread, spread_apart, tile, turned
 from mslang.schedule.rules.nests import attempt, block_handle, do, leaf_blocks
+from mslang.schedule.rules.rule import refuse_blocks
 from mslang.schedule.session import Session
 from mslang.transform.outcome import BlockRef
 
@@ -35,7 +36,12 @@ TILES = ((16, 4, 16), (16, 2, 16), (8, 4, 8), (8, 2, 8), (8, 1, 8))
 
 
 def auto(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """Schedule the nests of which no loop is bound to a GPU's blocks or threads; draws nothing."""
+    """Schedule the nests of which no loop is bound to a GPU's blocks or threads; draws nothing.
+
+    Raises:
+        ScheduleError: MS205, there are arguments.
+    """
+    refuse_blocks("auto", args)
     schedule_threads(it.session)
     return None
 
