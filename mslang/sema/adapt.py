@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import Const, Expr
+from mslang.ir.text import name_text
 from mslang.sema.literals import Value, accepts, default_dtype, fits, retyped, scalar_of
 from mslang.sema.report import failure
 from mslang.syntax import tree
@@ -72,11 +73,11 @@ def text_of(e: tree.Expr) -> str:
     """A short text of an expression for messages."""
     match e:
         case tree.Ref(name=n):
-            return n.text
+            return name_text(n.text)
         case tree.Number(value=v):
             return str(v)
         case tree.Member(base=b, name=n):
-            return f"{text_of(b)}.{n.text}"
+            return f"{text_of(b)}.{name_text(n.text)}"
         case tree.Index(base=b, items=xs):
             return f"{text_of(b)}[{', '.join(text_of(x) for x in xs)}]"
     return "…"
