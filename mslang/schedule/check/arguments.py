@@ -159,14 +159,19 @@ def tile_length(e: tree.Call, signature: Signature | None) -> int | None:
     """The number of factors of a tile, where `n` is written as a number."""
     for a in e.args:
         if a.name is not None and a.name.text == "n" and isinstance(a.value, tree.Number):
-            return int(a.value.value)
+            return _whole(a.value)
     if signature is None or isinstance(e.callee, tree.Member):
         return None
     position = next((k for k, p in enumerate(signature.params) if p.name == "n"), None)
     if position is None or position >= len(e.args) or e.args[position].name is not None:
         return None
     at = e.args[position].value
-    return int(at.value) if isinstance(at, tree.Number) else None
+    return _whole(at) if isinstance(at, tree.Number) else None
+
+
+def _whole(number: tree.Number) -> int | None:
+    """The value of a number if it is a whole one."""
+    return number.value if isinstance(number.value, int) else None
 
 
 def methods_of(kind: Kind, registry: Registry = REGISTRY) -> tuple[Signature, ...]:
