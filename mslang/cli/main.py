@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import re
 import sys
@@ -88,6 +89,7 @@ def main(argv: list[str] | None = None) -> int:
     started = time.monotonic()
     words = sys.argv[1:] if argv is None else argv
     _replace_closed_streams()
+    _escape_foreign_characters()
     try:
         status = _main(words, started)
         sys.stdout.flush()
@@ -109,6 +111,12 @@ def _replace_closed_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - open for the life of the process
+
+
+def _escape_foreign_characters() -> None:
+    """Print characters that the output's encoding lacks as `\\u2026`, as standard error does by itself."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _discard_output(*streams: TextIO) -> None:
