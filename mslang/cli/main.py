@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
 from mslang import __version__
-from mslang.cli.common import UsageError, bounded_depth
-from mslang.diagnostics import MsError, TargetError, problem
+from mslang.cli.common import UsageError
+from mslang.diagnostics import MsError, TargetError, bounded_depth, problem
 from mslang.extensions import allowing
 
 DONE, FINDINGS, USAGE, UNAVAILABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
