@@ -178,7 +178,8 @@ def _brackets_twice(line: Line) -> Diagnostic | None:
         if not typed:
             continue
         end = next((e for e in range(k, len(line) - 1) if line[e].text == "]" and line[e + 1].text == "["), None)
-        if end is not None and all(t.text not in "(){}:" for t in line[k:end]):
+        closed = end is not None and any(t.text == "]" for t in line[end + 2 :])
+        if end is not None and closed and all(t.text not in "(){}:" for t in line[k:end]):
             return _said(
                 "all dimensions stand in one pair of brackets", line[end], line[end + 1], "write `[M, N]`", ", "
             )
