@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mslang.diagnostics import Diagnostic, Span
 from mslang.ops.signature import Group, Kind, Param, Required, Signature
 from mslang.schedule.check.kinds import ANY, NOTHING, Static, list_of, of_kind
+from mslang.schedule.sampling import PARTS
 from mslang.sema.report import fault, unknown
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
@@ -159,19 +160,19 @@ def tile_length(e: tree.Call, signature: Signature | None) -> int | None:
     """The number of factors of a tile, where `n` is written as a number."""
     for a in e.args:
         if a.name is not None and a.name.text == "n" and isinstance(a.value, tree.Number):
-            return _whole(a.value)
+            return _parts(a.value)
     if signature is None or isinstance(e.callee, tree.Member):
         return None
     position = next((k for k, p in enumerate(signature.params) if p.name == "n"), None)
     if position is None or position >= len(e.args) or e.args[position].name is not None:
         return None
     at = e.args[position].value
-    return _whole(at) if isinstance(at, tree.Number) else None
+    return _parts(at) if isinstance(at, tree.Number) else None
 
 
-def _whole(number: tree.Number) -> int | None:
-    """The value of a number if it is a whole one."""
-    return number.value if isinstance(number.value, int) else None
+def _parts(number: tree.Number) -> int | None:
+    """The value of a number if a tile may have so many parts; others are refused when the schedule is run."""
+    return number.value if isinstance(number.value, int) and 1 <= number.value <= PARTS else None
 
 
 def methods_of(kind: Kind, registry: Registry = REGISTRY) -> tuple[Signature, ...]:
