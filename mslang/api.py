@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mslang.backend.backend import BackEnd, Loaded, Options
 from mslang.backend.registry import back_end, runnable_target, serving
 from mslang.brevity import brief
-from mslang.diagnostics import Diagnostic, MsError, Severity, problem
+from mslang.diagnostics import Diagnostic, MsError, Severity, bounded_depth, problem
 from mslang.ide.findings import findings
 from mslang.ir.access_bounds import require_inside
 from mslang.ir.dtype import SCALARS
@@ -126,12 +126,14 @@ def load(path: str | os.PathLike[str], *, registry: Registry = REGISTRY) -> Sour
     >>> import mslang as ms
     >>> gemm = ms.load("gemm.ms").program(M=64)  # doctest: +SKIP
     """
-    return _clean(load_module(os.fspath(path)), registry)
+    with bounded_depth(path):
+        return _clean(load_module(os.fspath(path)), registry)
 
 
 def parse(text: str, path: str = "text.ms", *, registry: Registry = REGISTRY) -> Source:
     """The same for a text; `use "./other.ms"` is looked up next to `path`."""
-    return _clean(load_module(path, text), registry)
+    with bounded_depth(path):
+        return _clean(load_module(path, text), registry)
 
 
 def _clean(module: Module, registry: Registry) -> Source:

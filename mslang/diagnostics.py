@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 
 import msgspec
@@ -157,3 +158,19 @@ def problem(
 ) -> Diagnostic:
     """An error diagnostic, shortly."""
     return Diagnostic(code, message, span, Severity.ERROR, why, help, notes, fixes)
+
+
+@contextmanager
+def bounded_depth(what: object) -> Iterator[None]:
+    """Raise MS705 if a text is nested so deeply that a traversal would exhaust the stack."""
+    try:
+        yield
+    except RecursionError:
+        raise MsError(
+            problem(
+                "MS705",
+                f"{what} is nested too deeply",
+                why="thousands of operators or brackets stand inside each other",
+                help="name parts of it with `let`",
+            )
+        ) from None

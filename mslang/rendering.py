@@ -21,6 +21,14 @@ _COLOURS = {
 }
 
 
+_UNSEEN = {
+    **{c: 0x2400 + c for c in range(0x20) if chr(c) not in "\t\n"},
+    0x7F: 0x2421,
+    **dict.fromkeys((*range(0x80, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD),
+}
+"""Signs for control characters, which terminals obey: those that move the cursor or change the order of a line."""
+
+
 class Texts:
     """Source texts by path, read when first asked for, with the place of an offset in lines and columns."""
 
@@ -56,38 +64,43 @@ class Texts:
 
 
 def as_text(d: Diagnostic, texts: Texts, colour: bool = False) -> str:
-    """A diagnostic framed with its line and carets, then why, help, notes and fixes."""
+    """A diagnostic framed with its line and carets, then why, help, notes and fixes; control characters as signs."""
 
     def paint(kind: str, text: str) -> str:
         return f"{_COLOURS[kind]}{text}\x1b[0m" if colour else text
 
-    lines = [f"{paint(d.severity.value, f'{d.severity.value}[{d.code}]')}: {paint('note', d.message)}"]
+    lines = [f"{paint(d.severity.value, f'{d.severity.value}[{d.code}]')}: {paint('note', _shown(d.message))}"]
     if d.path is not None and d.span is not None:
         lines += _frame(d.path, d.span, texts, paint)
     elif d.path is not None:
-        lines.append(f"  {paint('rail', '-->')} {d.path}")
-    lines += [f"  {paint('rail', '=')} {label}: {text}" for label, text in (("why", d.why), ("help", d.help)) if text]
+        lines.append(f"  {paint('rail', '-->')} {_shown(d.path)}")
+    more = (("why", d.why), ("help", d.help))
+    lines += [f"  {paint('rail', '=')} {label}: {_shown(text)}" for label, text in more if text]
     for note in d.notes:
-        lines.append(f"  {paint('rail', '=')} note: {note.message}")
+        lines.append(f"  {paint('rail', '=')} note: {_shown(note.message)}")
         path = note.path or d.path
         if note.span is not None and path is not None:
             lines += _frame(path, note.span, texts, paint)
-    lines += [f"  {paint('rail', '=')} fix: {fix.title}" for fix in d.fixes]
+    lines += [f"  {paint('rail', '=')} fix: {_shown(fix.title)}" for fix in d.fixes]
     return "\n".join(lines)
+
+
+def _shown(text: str) -> str:
+    return text.translate(_UNSEEN)
 
 
 def _frame(path: str, span: Span, texts: Texts, paint: Any) -> list[str]:
     if texts.text(path) is None:
-        return [f"  {paint('rail', '-->')} {path}"]
+        return [f"  {paint('rail', '-->')} {_shown(path)}"]
     line, column = texts.place(path, span.start)
     last, end = texts.place(path, span.end)
     source = texts.line(path, line)
     stop = end - 1 if last == line else len(source)
     number = str(line)
     gutter = " " * len(number)
-    shown, indent, width = _excerpt(source.replace("\t", " "), column - 1, stop)
+    shown, indent, width = _excerpt(_shown(source).replace("\t", " "), column - 1, stop)
     return [
-        f"{gutter} {paint('rail', '-->')} {path}:{line}:{column}",
+        f"{gutter} {paint('rail', '-->')} {_shown(path)}:{line}:{column}",
         f"{gutter} {paint('rail', '|')}",
         f"{paint('rail', number + ' |')} {shown}",
         f"{gutter} {paint('rail', '|')} {' ' * indent}{paint('error', '^' * width)}",

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 
-from mslang.diagnostics import Diagnostic, Fix, MsError, Severity, Span
+from mslang.diagnostics import Diagnostic, Fix, MsError, Severity, Span, bounded_depth
 from mslang.ide.findings import findings
 from mslang.ide.program_at import ProgramAt
 from mslang.ide.runs import NO_PINS
@@ -207,18 +207,20 @@ class MslangServer(LanguageServer):
         return [self._converted(d, path) for d in self._known(path)]
 
     def _known(self, path: str) -> tuple[Diagnostic, ...]:
-        """What is known of a file: static findings, and those of trial runs."""
+        """What is known of a file: static findings, and those of trial runs; or that it is nested too deeply."""
         try:
-            module = self.snapshot.module(path)
-        except MsError:
-            return ()
-        known = (*findings(module), *self._trial_findings(module))
+            with bounded_depth("the file"):
+                module = self.snapshot.module(path)
+                known = (*findings(module), *self._trial_findings(module))
+        except MsError as error:
+            return () if self.snapshot.read(path) is None else error.diagnostics
         return tuple(dict.fromkeys(d for d in known if d.path in (None, path)))
 
     def _converted(self, d: Diagnostic, path: str) -> types.Diagnostic:
         capability = "text_document.publish_diagnostics.related_information"
         related = bool(get_capability(self.client_capabilities, capability, False))
-        return convert.diagnostic(d, self.positions(path), self.positions_of, self.uri_of, related)
+        positions = Positions(self.snapshot.read(path) or "", self.encoding)
+        return convert.diagnostic(d, positions, self.positions_of, self.uri_of, related)
 
     def fixes(self, path: str, span: Span) -> list[tuple[types.Diagnostic, Fix]]:
         """The fixes of the diagnostics that meet a span of a file."""
@@ -274,7 +276,8 @@ class MslangServer(LanguageServer):
     async def _check_later(self, path: str) -> None:
         await asyncio.sleep(TRIAL_DELAY)
         try:
-            await self._run_trials(path)
+            with bounded_depth("the file"):
+                await self._run_trials(path)
             if path in self._documents and self._diagnostics(path) != self._delivered.get(path, []):
                 self._deliver(path)
         except MsError:

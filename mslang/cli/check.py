@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.cli.common import bounded_depth, counted, natural, note, read_text, source_files
+from mslang.cli.common import counted, natural, note, read_text, source_files
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import FORMATS, print_diagnostics
-from mslang.diagnostics import Diagnostic, MsError, Severity
+from mslang.diagnostics import Diagnostic, MsError, Severity, bounded_depth
 from mslang.rendering import Texts
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,22 +65,6 @@ def read_text(path: Path) -> str:
         raise MsError(
             problem("MS702", f"cannot read {path}", why=error.strerror or str(error), help="check the path")
         ) from error
-
-
-@contextmanager
-def bounded_depth(what: object) -> Iterator[None]:
-    """Raise MS705 if a text is nested so deeply that a traversal would exhaust the stack."""
-    try:
-        yield
-    except RecursionError:
-        raise MsError(
-            problem(
-                "MS705",
-                f"{what} is nested too deeply",
-                why="thousands of operators or brackets stand inside each other",
-                help="name parts of it with `let`",
-            )
-        ) from None
 
 
 def decoded(data: bytes, name: str) -> str:

@@ -7,10 +7,10 @@ import difflib
 import sys
 from pathlib import Path
 
-from mslang.cli.common import bounded_depth, decoded, emit, encoded, note, read_text, source_files
+from mslang.cli.common import decoded, emit, encoded, note, read_text, source_files
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.source_files import check_source, write_source
-from mslang.diagnostics import MsError
+from mslang.diagnostics import MsError, bounded_depth
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

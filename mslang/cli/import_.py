@@ -14,7 +14,6 @@ import msgspec
 from mslang.cli.common import (
     UsageError,
     add_sizes,
-    bounded_depth,
     check_writable,
     emit,
     note,
@@ -23,7 +22,7 @@ from mslang.cli.common import (
     write_text,
 )
 from mslang.cli.main import DONE, FINDINGS
-from mslang.diagnostics import Diagnostic, MsError, Severity
+from mslang.diagnostics import Diagnostic, MsError, Severity, bounded_depth
 
 if TYPE_CHECKING:
     from mslang.ir.intrin import Intrin

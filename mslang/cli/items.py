@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
+from mslang.diagnostics import Diagnostic, MsError, Severity, Span, bounded_depth, problem
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def load_clean(path: Path, name: str | None = None) -> Module:
     """A file's module; prints its warnings and raises its errors (for one item: the errors of its dependencies)."""
-    from mslang.cli.common import bounded_depth, counted, note, read_text
+    from mslang.cli.common import counted, note, read_text
     from mslang.cli.render import print_diagnostics
     from mslang.ide.findings import findings
     from mslang.rendering import Texts

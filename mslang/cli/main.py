@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import re
 import sys
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
 from mslang import __version__
-from mslang.cli.common import UsageError, bounded_depth
-from mslang.diagnostics import MsError, TargetError, problem
+from mslang.cli.common import UsageError
+from mslang.diagnostics import MsError, TargetError, bounded_depth, problem
 from mslang.extensions import allowing
 
 DONE, FINDINGS, USAGE, UNAVAILABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -88,6 +89,7 @@ def main(argv: list[str] | None = None) -> int:
     started = time.monotonic()
     words = sys.argv[1:] if argv is None else argv
     _replace_closed_streams()
+    _escape_foreign_characters()
     try:
         status = _main(words, started)
         sys.stdout.flush()
@@ -109,6 +111,12 @@ def _replace_closed_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - open for the life of the process
+
+
+def _escape_foreign_characters() -> None:
+    """Print characters that the output's encoding lacks as `\\u2026`, as standard error does by itself."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _discard_output(*streams: TextIO) -> None:

@@ -24,7 +24,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--log", type=Path, metavar="DIR", help="the logs (default: logs next to the store)")
     parser.add_argument(
-        "--out", type=Path, default=Path("report.html"), metavar="FILE", help="where to write (default: report.html)"
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="where to write (default: report.html)",
     )
 
 

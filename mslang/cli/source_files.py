@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from mslang.cli.common import bounded_depth, write_text
-from mslang.diagnostics import MsError, problem
+from mslang.cli.common import write_text
+from mslang.diagnostics import MsError, bounded_depth, problem
 from mslang.syntax.meaning import faults, meaning, remarks
 
 

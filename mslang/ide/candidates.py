@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
+from mslang.ir.text import name_text
 from mslang.ops.infos import info_of
 from mslang.ops.signature import Signature
 from mslang.sema.expressions import BUILTINS
@@ -60,6 +62,12 @@ def words(texts: Iterable[str], sort: Sort, detail: str, first: bool = False) ->
     return (Candidate(w, sort, detail, first=first) for w in texts)
 
 
+def named(label: str, sort: Sort, detail: str = "", first: bool = False) -> Candidate:
+    """A name that the text declares: in backticks where it needs them."""
+    written = name_text(label)
+    return Candidate(label, sort, detail, insert=None if written == label else written, first=first)
+
+
 def operation(signature: Signature, method: bool) -> Candidate:
     """An operation, after a dot or as a function."""
     return Candidate(
@@ -88,7 +96,8 @@ def things(module: Module, inside: str | None = None) -> Iterator[Candidate]:
         if thing is not None:
             known = info_of(thing, name)
             whole_name = name if inside is None else f"{inside}.{name}"
-            yield Candidate(name, Sort(known.role), known.header, key=f"name:{whole_name}", signature=known.signature)
+            found = named(name, Sort(known.role), known.header)
+            yield replace(found, key=f"name:{whole_name}", signature=known.signature)
 
 
 def documentation(module: Module, key: str) -> str:

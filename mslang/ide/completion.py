@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from mslang.diagnostics import Span
-from mslang.ide.candidates import Candidate, Sort, documentation, function_names, operation, things, words
+from mslang.ide.candidates import Candidate, Sort, documentation, function_names, named, operation, things, words
 from mslang.ide.cursor import Cursor, cursor_at, enclosing
 from mslang.ide.declarations import BUFFERS, Role, declarations, visible
 from mslang.ide.dynamic_size import DYN
@@ -74,7 +76,17 @@ def completions(snapshot: Snapshot, path: str, offset: int) -> tuple[Candidate, 
     if cursor.silent:
         return ()
     found = dict.fromkeys(_candidates(cursor, snapshot))
-    return tuple(found)
+    return tuple(map(_without_ticks, found) if _after_tick(cursor) else found)
+
+
+def _after_tick(cursor: Cursor) -> bool:
+    """Whether the word follows a backtick."""
+    before = cursor.replaced.start - cursor.start - 1
+    return cursor.placed is not None and before >= 0 and cursor.placed.parsed.text[before] == "`"
+
+
+def _without_ticks(c: Candidate) -> Candidate:
+    return replace(c, insert=None) if c.insert == f"`{c.label}`" else c
 
 
 def replaced(snapshot: Snapshot, path: str, offset: int) -> Span:
@@ -188,7 +200,7 @@ def _members(cursor: Cursor) -> Iterator[Candidate]:
         yield from words(parts, Sort.VALUE, "")
         return
     value = operand_value(cursor, tokens)
-    yield from words(value.axes or (), Sort.AXIS, "axis")
+    yield from (named(a, Sort.AXIS, "axis") for a in value.axes or ())
     if value.kind is Kind.ANY:
         yield from _module_members(cursor)
     yield from (operation(s, method=True) for s in methods_of(value.kind, registry_of(cursor.module)))
@@ -323,21 +335,21 @@ def _program_names(item: tree.Program | tree.Intrin, offset: int) -> Iterator[Ca
     sorts = {Role.SIZE: Sort.SIZE, Role.AXIS: Sort.AXIS, Role.LOOP: Sort.LOOP, Role.LET: Sort.VALUE}
     for name in visible(item, offset).values():
         if name.role is not Role.BLOCK:
-            yield Candidate(name.text, Sort.BUFFER if name.role in BUFFERS else sorts[name.role], name.role.value)
+            yield named(name.text, Sort.BUFFER if name.role in BUFFERS else sorts[name.role], name.role.value)
 
 
 def _schedule_names(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candidate]:
     names = environment(cursor)
     for name, binding in names.items():
         if binding.death is None or not binding.death.certain:
-            yield Candidate(name, _sort(binding), describe(binding.value), first=binding.span is not None)
+            yield named(name, _sort(binding), describe(binding.value), first=binding.span is not None)
     yield from things(cursor.module)
     if not isinstance(item, tree.Test):
         yield from (operation(s, method=False) for s in registry_of(cursor.module).operations.values() if _free(s))
     found = program_of(cursor.module, item) if item is not None else None
     if found is not None and not names:
         assert isinstance(found.item, tree.Program)
-        yield from (Candidate(n.text, Sort.BLOCK, "block") for n in declarations(found.item) if n.role is Role.BLOCK)
+        yield from (named(n.text, Sort.BLOCK, "block") for n in declarations(found.item) if n.role is Role.BLOCK)
 
 
 def _free(s: Signature) -> bool:

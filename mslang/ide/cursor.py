@@ -103,4 +103,4 @@ def operand_before(tokens: Sequence[Token]) -> Sequence[Token]:
 
 
 def _is_name(token: Token) -> bool:
-    return token.text[0].isidentifier()
+    return token.text[0].isidentifier() or token.kind == "NAME"

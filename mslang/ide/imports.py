@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mslang.ide.candidates import Candidate, Sort
+from mslang.ide.candidates import Candidate, Sort, named
 from mslang.ide.cursor import Cursor
 from mslang.ops.infos import info_of
 from mslang.sema.module import Thing, Whole, exported, member
@@ -45,4 +45,4 @@ def _exports(path: str, source: str, taken: frozenset[str], reader: Reader) -> I
         thing = member(whole, name)
         if thing is not None and name not in taken:
             known = info_of(thing, name)
-            yield Candidate(name, Sort(known.role), known.header)
+            yield named(name, Sort(known.role), known.header)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mslang.ide.candidates import Candidate, Sort
 from mslang.ide.cursor import Cursor, enclosing
+from mslang.schedule.text import address_text
 from mslang.sema.module import Found
 from mslang.syntax import tree
 
@@ -24,10 +25,10 @@ def pinned(cursor: Cursor) -> Iterator[Candidate]:
     head = opening - 1
     while head > 0 and cursor.before[head - 1].kind in ("RPAR", "LPAR", "NAME", "EQUAL", "COMMA", "NUMBER"):
         head -= 1
-        thing = cursor.module.find(cursor.before[head].text)
+        thing = cursor.module.find(cursor.before[head].text.strip("`"))
         if isinstance(thing, Found) and isinstance(thing.item, tree.Schedule):
             yield from (
-                Candidate(a, Sort.DECISION, f"decision of `{thing.item.name.text}`", insert=f"{a} = ")
+                Candidate(a, Sort.DECISION, f"decision of `{thing.item.name.text}`", insert=f"{address_text(a)} = ")
                 for a in decisions_of(thing.item)
             )
             return

@@ -6,7 +6,8 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from mslang.diagnostics import Diagnostic, ScheduleError, problem
+from mslang.brevity import brief
+from mslang.diagnostics import Diagnostic, MsError, ScheduleError, problem
 from mslang.ir.expr import Symbol, Var
 from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.index_map import IndexMap
@@ -48,6 +49,9 @@ class Schedule(Methods):
         pins: Mapping[str, Value] | None = None,
         registry: Registry = REGISTRY,
     ) -> None:
+        if not isinstance(program, Program):
+            help = "`ms.parse(text).program()` gives one; `space.sample(seed)` runs a schedule that is written"
+            raise MsError(problem("MS706", f"`ms.Schedule` takes a program, not {brief(repr(program))}", help=help))
         self.target = target.name if isinstance(target, Target) else target
         self._drawing = Drawing(seed, pins=pins)
         self.session = Session(program, self._drawing, registry)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from mslang.diagnostics import MsError
 from mslang.ir.dtype import is_float
-from mslang.ir.expr import Const, Expr
-from mslang.sema.literals import Value, accepts, default_dtype, fits, retyped, scalar_of
+from mslang.ir.expr import BITS, SHIFTS, Binary, Call, Const, Expr
+from mslang.ir.functions import FUNCTIONS
+from mslang.ir.text import name_text
+from mslang.sema.literals import Value, accepts, default_dtype, fits, parts_of_literal, retyped, scalar_of
 from mslang.sema.report import failure
 from mslang.syntax import tree
 
@@ -38,9 +41,29 @@ def settled(value: Value) -> Expr:
 
 
 def check_fits(e: Expr, dtype: str, at: tree.Expr) -> None:
-    """Refuse a literal outside of the range of `dtype`."""
-    if isinstance(e, Const) and not fits(e.value, dtype):
-        raise failure("MS123", at, f"{e.value} does not fit into `{dtype}`")
+    """Refuse a literal outside of the range of `dtype`, or computed by what `dtype` does not have."""
+    for part in parts_of_literal(e):
+        match part:
+            case Const(value=v) if not fits(v, dtype):
+                raise failure("MS123", at, f"{v} does not fit into `{dtype}`")
+            case Binary(op=op) if is_float(scalar_of(dtype)) and (op in SHIFTS | BITS or op in ("//", "%")):
+                raise _needs_integers(WRITTEN.get(op, op), dtype, at)
+            case Call(name=name) if not FUNCTIONS[name].takes(dtype):
+                raise _needs_integers(name, dtype, at)
+
+
+def _needs_integers(what: str, dtype: str, at: tree.Expr) -> MsError:
+    return failure(
+        "MS104",
+        at,
+        f"`{what}` needs integers, not `{dtype}`",
+        why="literals take the type of their place",
+        help=f"convert the result: `{dtype}({text_of(at)})`",
+    )
+
+
+WRITTEN = {"<<": "shift_left", ">>": "shift_right", "&": "bit_and", "|": "bit_or", "^": "bit_xor"}
+"""The functions of the language that are operators of the IR with another name."""
 
 
 def unified(left: Value, right: Value, at_left: tree.Expr, at_right: tree.Expr, op: str) -> tuple[Expr, Expr, str]:
@@ -51,13 +74,13 @@ def unified(left: Value, right: Value, at_left: tree.Expr, at_right: tree.Expr, 
     if left.literal and right.literal:
         if left.literal == right.literal:
             return left.expr, right.expr, left.literal
-        return retyped(left.expr, "f32"), retyped(right.expr, "f32"), "float"
+        return adapted(left, "f32", at_left), adapted(right, "f32", at_right), "float"
     if left.literal:
         return adapted(left, right.dtype, at_left), right.expr, ""
     if right.literal:
         return left.expr, adapted(right, left.dtype, at_right), ""
     if left.dtype != right.dtype:
-        shown = {"<<": "shift_left", ">>": "shift_right", "&": "bit_and", "|": "bit_or", "^": "bit_xor"}.get(op, op)
+        shown = WRITTEN.get(op, op)
         raise failure(
             "MS104",
             at_left.span.to(at_right.span),
@@ -72,11 +95,11 @@ def text_of(e: tree.Expr) -> str:
     """A short text of an expression for messages."""
     match e:
         case tree.Ref(name=n):
-            return n.text
+            return name_text(n.text)
         case tree.Number(value=v):
             return str(v)
         case tree.Member(base=b, name=n):
-            return f"{text_of(b)}.{n.text}"
+            return f"{text_of(b)}.{name_text(n.text)}"
         case tree.Index(base=b, items=xs):
             return f"{text_of(b)}[{', '.join(text_of(x) for x in xs)}]"
     return "…"

@@ -65,7 +65,7 @@ def _extent(e: tree.Expr, scope: Scope) -> Expr:
 
 def _placed(made: Buffer, place: tree.Place, scope: Scope) -> Buffer:
     if place.text not in SCOPES:
-        raise MsError(unknown("MS116", place, "scope", place.text, SCOPES))
+        raise MsError(unknown("MS116", place.path_span, "scope", place.text, SCOPES))
     strides, offset, align = made.strides, made.offset, made.align
     for a in place.args:
         match a.name.text if a.name is not None else None:
@@ -155,7 +155,7 @@ def loop_place(place: tree.Place | None, scope: Scope) -> tuple[str, Annotations
     if place is None:
         return "serial", ()
     if place.text not in LOOP_KINDS:
-        raise MsError(unknown("MS116", place, "loop kind", place.text, LOOP_KINDS))
+        raise MsError(unknown("MS116", place.path_span, "loop kind", place.text, LOOP_KINDS))
     notes: list[tuple[str, AttrValue]] = []
     for a in place.args:
         if a.name is None or a.splat:

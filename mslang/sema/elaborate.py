@@ -308,7 +308,7 @@ class Elaborator:
                     raise MsError(
                         unknown(
                             "MS116",
-                            a.place,
+                            a.place.path_span,
                             "axis kind",
                             a.place.text,
                             AXIS_KINDS,

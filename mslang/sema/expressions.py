@@ -22,7 +22,7 @@ from mslang.ir.fixed_point import q_multiply_shift
 from mslang.ir.functions import FUNCTIONS, Domain, of_c_library
 from mslang.sema.adapt import adapted, check_fits, settled, text_of, unified
 from mslang.sema.foreign import FUNCTIONS as FOREIGN_FUNCTIONS
-from mslang.sema.literals import Value, constant, folded, retyped, scalar_of
+from mslang.sema.literals import Value, constant, folded, scalar_of
 from mslang.sema.names import buffer_names, called_buffer, member, value_of
 from mslang.sema.report import failure, unknown
 from mslang.sema.scope import Broken, BufferName, Scope, TileName
@@ -348,7 +348,7 @@ def _function(e: tree.Call, name: str, args: tuple[tree.Expr, ...], scope: Scope
         a, b, literal = unified(values[0], values[1], args[0], args[1], name)
         exprs = [a, b]
     if literal == "int" and function.domain is Domain.FLOAT:
-        exprs, literal = [retyped(x, "f32") for x in exprs], "float"
+        exprs, literal = [adapted(Value(x, "int"), "f32", at) for x, at in zip(exprs, args, strict=True)], "float"
     dtype = Value(exprs[0]).dtype
     if not function.takes(dtype):
         raise failure(

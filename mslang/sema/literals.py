@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterator
 
 import msgspec
 
@@ -52,13 +54,38 @@ def limits(dtype: str) -> tuple[int, int]:
     return (0, 2**n - 1) if is_unsigned(dtype) else (-(2 ** (n - 1)), 2 ** (n - 1) - 1)
 
 
+_GREATEST = int(sys.float_info.max)
+
+
 def fits(value: int | float | bool, dtype: str) -> bool:
     """Whether a literal's value lies in the range of `dtype`."""
     scalar = scalar_of(dtype)
-    if not is_integer(scalar) or isinstance(value, float):
+    if isinstance(value, float):
+        return True
+    if is_float(scalar):
+        return abs(value) <= _GREATEST
+    if not is_integer(scalar):
         return True
     lo, hi = limits(scalar)
     return lo <= value <= hi
+
+
+def parts_of_literal(e: Expr) -> Iterator[Expr]:
+    """A literal expression and the expressions in it that take the type of its place, as in `retyped`."""
+    match e:
+        case Const():
+            yield e
+        case Unary(operand=x):
+            yield e
+            yield from parts_of_literal(x)
+        case Binary(left=a, right=b) | Select(then=a, otherwise=b):
+            yield e
+            yield from parts_of_literal(a)
+            yield from parts_of_literal(b)
+        case Call(name=n, args=xs) if not FUNCTIONS[n].truth:
+            yield e
+            for x in xs:
+                yield from parts_of_literal(x)
 
 
 def constant(value: int | float | bool, dtype: str) -> Const:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePath
+from stat import S_ISREG
 from types import MappingProxyType
 
 import msgspec
@@ -25,7 +26,8 @@ def read_disk(path: str) -> str | None:
     """The text of a file on disk, or None if there is none that can be read."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):
+        # ValueError: the text is not UTF-8, or the path is none (it holds a zero character).
         return None
 
 
@@ -163,7 +165,7 @@ class _Loader:
             self._circles.update(self._open[self._open.index(key) :])
             raise _circle(at, key)
         if key not in self._done:
-            text = self._reader(path)
+            text = None if _is_special(path) else self._reader(path)
             if text is None:
                 return None
             self.module(path, text)
@@ -272,7 +274,18 @@ def _full_names(file: tree.File) -> Iterator[str]:
 
 # ------------------------------------------------------------------ paths
 def _same(path: str) -> str:
-    return str(PurePath(path)) if not Path(path).exists() else str(Path(path).resolve())
+    try:
+        return str(Path(path).resolve(strict=True))
+    except (OSError, ValueError, RuntimeError):
+        return str(PurePath(path))
+
+
+def _is_special(path: str) -> bool:
+    """Whether a path is that of a device, a pipe or the like: reading one may wait forever, or never end."""
+    try:
+        return not S_ISREG(Path(path).stat().st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _beside(path: str, other: str) -> PurePath:

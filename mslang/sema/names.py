@@ -6,6 +6,7 @@ import math
 
 from mslang.diagnostics import Diagnostic, Fix, MsError
 from mslang.ir.expr import Const
+from mslang.ir.text import name_text
 from mslang.sema.adapt import text_of
 from mslang.sema.foreign import TYPES, WORDS
 from mslang.sema.literals import Value
@@ -27,13 +28,14 @@ def value_of(name: tree.Name, scope: Scope) -> Value:
         case ConstName(value=v):
             return _const_value(v)
         case BufferName(buffer=b):
+            written = name_text(name.text)
             dims = ", ".join("…" for _ in b.shape)
-            fixes = () if b.shape else (Fix(f"write `{name.text}[]`", name.span, f"{name.text}[]"),)
+            fixes = () if b.shape else (Fix(f"write `{written}[]`", name.span, f"{written}[]"),)
             raise failure(
                 "MS125",
                 name,
                 f"`{name.text}` is a buffer, not a number",
-                help=f"access it: `{name.text}[{dims}]`",
+                help=f"access it: `{written}[{dims}]`",
                 fixes=fixes,
             )
         case TileName(n=n):
@@ -98,12 +100,13 @@ def called_buffer(e: tree.Call, scope: Scope) -> MsError | None:
         return None
     name = e.callee.name
     indices = ", ".join(text_of(a.value) for a in e.args)
-    fixes = () if "…" in indices else (Fix("use brackets", e.span, f"{name.text}[{indices}]"),)
+    element = f"{name_text(name.text)}[{indices}]"
+    fixes = () if "…" in indices else (Fix("use brackets", e.span, element),)
     return failure(
         "MS125",
         e,
         f"`{name.text}` is a buffer, not a function",
-        help=f"elements are indexed with brackets: `{name.text}[{indices}]`",
+        help=f"elements are indexed with brackets: `{element}`",
         fixes=fixes,
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mslang.diagnostics import Diagnostic, Fix, MsError, Note, Severity, Span
+from mslang.ir.text import name_text
 from mslang.suggestions import nearest
 from mslang.syntax.tree import Node
 
@@ -51,6 +52,11 @@ def failure(
     return MsError(fault(code, at, message, why=why, help=help, notes=notes, fixes=fixes))
 
 
+def path_text(name: str) -> str:
+    """A dotted name as it is written, its parts in backticks where they need them."""
+    return ".".join(map(name_text, name.split(".")))
+
+
 def unknown(
     code: str,
     at: Node | Span,
@@ -61,13 +67,26 @@ def unknown(
     help: str | None = None,
     why: str | None = None,
     of: str | None = None,
+    written: Callable[[str], str] = path_text,
 ) -> Diagnostic:
-    """An "unknown …" diagnostic with the nearest known name as help and as fix; `of` is what would have the name."""
+    """An "unknown …" diagnostic with the nearest known name as help and as fix.
+
+    Args:
+        code: the code of the diagnostic.
+        at: the place of the name, all of which the fix replaces.
+        what: what sort of thing the name should be.
+        name: the unknown name.
+        candidates: the known names.
+        help: help if no known name is near.
+        why: the reason.
+        of: what would have the name.
+        written: the text of a known name at such a place.
+    """
     close = nearest(name, candidates)
     message = f"unknown {what} `{name}`" + (f" of `{of}`" if of is not None else "")
     if close is None:
         return fault(code, at, message, help=help, why=why)
-    fixes = (Fix(f"change to `{close}`", _span(at), close),)
+    fixes = (Fix(f"change to `{close}`", _span(at), written(close)),)
     return fault(code, at, message, help=f"did you mean `{close}`?", why=why, fixes=fixes)
 
 

@@ -19,6 +19,7 @@ from mslang.ir.expr import (
     Symbol,
     Uniform,
 )
+from mslang.sema.adapt import check_fits
 from mslang.sema.expressions import index, infer
 from mslang.sema.report import failure, unknown
 from mslang.sema.scope import Meaning, Scope, SizeName, TileName
@@ -171,9 +172,9 @@ def _domain(kind: str, args: dict[str, tree.Expr], at: tree.Call, scope: Scope) 
             return PartitionedTile(_extent(args, at, scope), number("n"), number("at"), number("factor"))
         case "uniform":
             return Uniform(number("lo"), number("hi"))
-    values = _numbers(args.get("values"), at, scope)
-    weights = _numbers(args["weights"], at, scope) if "weights" in args else None
-    return Choice(tuple(int(v) for v in values), None if weights is None else tuple(float(w) for w in weights))
+    values = tuple(constant_int(x, scope) for x in _list(args.get("values"), at))
+    weights = tuple(_weight(x, scope) for x in _list(args["weights"], at)) if "weights" in args else None
+    return Choice(values, weights)
 
 
 def _dynamic(args: dict[str, tree.Expr], at: Span, scope: Scope, multiple: int) -> DynamicRange:
@@ -217,16 +218,18 @@ def _extent(args: dict[str, tree.Expr], at: tree.Call, scope: Scope) -> Expr:
     return index(args["extent"], scope)
 
 
-def _numbers(e: tree.Expr | None, at: tree.Call, scope: Scope) -> tuple[int | float, ...]:
+def _list(e: tree.Expr | None, at: tree.Call) -> tuple[tree.Expr, ...]:
     if not isinstance(e, tree.List):
         raise failure("MS107", at, "a list of numbers is needed")
-    found = []
-    for x in e.items:
-        value = infer(x, scope).expr
-        if not isinstance(value, Const):
-            raise failure("MS113", x, "expected a number that is known here")
-        found.append(value.value)
-    return tuple(found)
+    return e.items
+
+
+def _weight(e: tree.Expr, scope: Scope) -> float:
+    value = infer(e, scope).expr
+    if not isinstance(value, Const):
+        raise failure("MS113", e, "expected a number that is known here")
+    check_fits(value, "f64", e)
+    return float(value.value)
 
 
 def constant_int(e: tree.Expr, scope: Scope) -> int:

@@ -131,7 +131,7 @@ def _base(module: Module, item: tree.Target, below: tuple[str, ...]) -> Target:
             raise MsError(
                 unknown(
                     "MS124",
-                    at,
+                    item.kind[0].span.to(at.span),
                     "kind of target",
                     name,
                     target_names(module),

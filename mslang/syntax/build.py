@@ -131,7 +131,7 @@ def _axes(
 
 
 def _pin(span: Span, name: tree.Name | tree.String, value: tree.Expr) -> tree.Pin:
-    return tree.Pin(span, name.text if isinstance(name, tree.Name) else name.value, value)
+    return tree.Pin(span, name.text if isinstance(name, tree.Name) else name.value, value, name.span)
 
 
 def _body(span: Span, *parts: Any) -> tree.Body:

@@ -6,6 +6,7 @@ errors of that line.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -20,6 +21,7 @@ def in_words_of_this_language(
     text: str, tokens: Sequence[Token], diagnostics: Sequence[Diagnostic]
 ) -> tuple[Diagnostic, ...]:
     """The syntax errors of an item; an error from a known habit is replaced by what to write instead."""
+    starts = [t.start for t in tokens]
     found: list[Diagnostic] = []
     known: set[int] = set()
     for d in diagnostics:
@@ -28,7 +30,7 @@ def in_words_of_this_language(
         if start in known:
             continue
         end = text.find("\n", at)
-        line = [t for t in tokens if start <= t.start < (end if end >= 0 else len(text))]
+        line = tokens[bisect_left(starts, start) : bisect_left(starts, end if end >= 0 else len(text))]
         better = next((b for habit in _HABITS if (b := habit(line)) is not None), None)
         if better is not None:
             known.add(start)
@@ -176,7 +178,8 @@ def _brackets_twice(line: Line) -> Diagnostic | None:
         if not typed:
             continue
         end = next((e for e in range(k, len(line) - 1) if line[e].text == "]" and line[e + 1].text == "["), None)
-        if end is not None and all(t.text not in "(){}:" for t in line[k:end]):
+        closed = end is not None and any(t.text == "]" for t in line[end + 2 :])
+        if end is not None and closed and all(t.text not in "(){}:" for t in line[k:end]):
             return _said(
                 "all dimensions stand in one pair of brackets", line[end], line[end + 1], "write `[M, N]`", ", "
             )

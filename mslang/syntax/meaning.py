@@ -45,7 +45,7 @@ def _plain(value: object, snapshots: bool) -> Any:
         case tree.Snapshot(value=of) if not snapshots:
             return "Snapshot", _plain(of, snapshots)
         case tree.Node():
-            fields = (getattr(value, f) for f in value.__struct_fields__ if f != "span")
+            fields = (getattr(value, f) for f in value.__struct_fields__)
             return type(value).__name__, *(_plain(x, snapshots) for x in fields if not isinstance(x, Span))
         case tuple():
             return tuple(_plain(x, snapshots) for x in value)

@@ -178,7 +178,8 @@ def bad_text(token: Token) -> Diagnostic:
     if token.text.startswith('"'):
         return problem("MS006", "this string is never closed", span=Span(token.start, token.start + 1))
     what = "this character" if len(token.text) == 1 else "this text"
-    return problem("MS006", f"{what} is not part of the language: {found_text(token)}", span=span_of(token))
+    shown = found_text(token) if token.text.isprintable() else " ".join(f"U+{ord(c):04X}" for c in token.text[:8])
+    return problem("MS006", f"{what} is not part of the language: {shown}", span=span_of(token))
 
 
 def bad_layout(token: Token) -> Diagnostic:

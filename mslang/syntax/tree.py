@@ -177,6 +177,11 @@ class Place(Node, frozen=True):
         """The dotted path as written."""
         return ".".join(n.text for n in self.path)
 
+    @property
+    def path_span(self) -> Span:
+        """The place of the path, without the arguments."""
+        return self.path[0].span.to(self.path[-1].span)
+
 
 class Type(Node, frozen=True):
     """`f32[N, M] @ local(…)`. `shape` is None without brackets, () for `f32[]`."""
@@ -238,10 +243,11 @@ class Case(Node, frozen=True):
 
 
 class Pin(Node, frozen=True):
-    """`address = value` of a `with { … }`."""
+    """`address = value` of a `with { … }`; `place` is where the address is written."""
 
     address: str
     value: Expr
+    place: Span
 
 
 class Attribute(Node, frozen=True):

@@ -12,7 +12,7 @@ BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 def test_a_report_of_a_real_run(run: Run, gemm: Path) -> None:
     assert run("tune", "gemm.ms", "--trials", "10", "--seed", "1", "--quiet").returncode == 0
-    done = run("report", ".mslang/records.db", "--out", "out/page.html", "--json")
+    done = run("report", ".mslang/records.db", "-o", "out/page.html", "--json")
     assert done.returncode == 0, done.stderr
     [line] = json_lines(done.stdout)
     text = (gemm.parent / "out" / "page.html").read_text()

@@ -47,6 +47,18 @@ def test_line_ends_are_kept(tmp_path: Path, end: str) -> None:
         assert (unknown["range"]["start"]["line"], unknown["range"]["start"]["character"]) == place
 
 
+def test_a_text_that_is_nested_too_deeply_has_a_finding_and_the_next_one_its_own(tmp_path: Path) -> None:
+    deep = GEMM + "fn f() { let x = " + "(" * 5000 + "1" + ")" * 5000 + " }\n"
+    with Wire(tmp_path) as wire:
+        wire.initialize()
+        uri = wire.open("deep.ms", deep)
+        (found,) = wire.findings(uri, bool)
+        assert found["code"] == "MS705" and found["range"]["start"] == {"line": 0, "character": 0}
+        wire.change(uri, 2, {"text": GEMM.replace("mm.k, i1", "mn.k, i1")})
+        (found,) = wire.findings(uri, lambda now: [d["code"] for d in now] != ["MS705"])
+        assert found["code"] == "MS201"
+
+
 @pytest.mark.parametrize("uri", ["untitled:Untitled-1", "mslang-program:program at the cursor.ms", "git:/a/b.ms?x#y"])
 def test_a_document_that_is_in_no_file_keeps_its_uri(tmp_path: Path, uri: str) -> None:
     with Wire(tmp_path) as wire:

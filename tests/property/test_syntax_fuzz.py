@@ -150,7 +150,8 @@ def test_a_text_without_diagnostics_is_one_of_the_grammar_and_the_other_way_roun
 def _meaning(value: object) -> object:
     """A tree without its spans."""
     if isinstance(value, tree.Node):
-        return (type(value), *(_meaning(getattr(value, f)) for f in value.__struct_fields__ if f != "span"))
+        fields = (getattr(value, f) for f in value.__struct_fields__)
+        return (type(value), *(_meaning(x) for x in fields if not isinstance(x, Span)))
     return tuple(map(_meaning, value)) if isinstance(value, tuple) else value
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mslang.diagnostics import Diagnostic, Span
 from mslang.ops.signature import Group, Kind, Param, Required, Signature
 from mslang.schedule.check.kinds import ANY, NOTHING, Static, list_of, of_kind
+from mslang.schedule.sampling import PARTS
 from mslang.sema.report import fault, unknown
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
@@ -159,17 +160,19 @@ def tile_length(e: tree.Call, signature: Signature | None) -> int | None:
     """The number of factors of a tile, where `n` is written as a number."""
     for a in e.args:
         if a.name is not None and a.name.text == "n":
-            return _whole(a.value)
+            return _parts(a.value)
     if signature is None or isinstance(e.callee, tree.Member):
         return None
     position = next((k for k, p in enumerate(signature.params) if p.name == "n"), None)
     if position is None or position >= len(e.args) or e.args[position].name is not None:
         return None
-    return _whole(e.args[position].value)
+    return _parts(e.args[position].value)
 
 
-def _whole(e: tree.Expr) -> int | None:
-    return e.value if isinstance(e, tree.Number) and isinstance(e.value, int) else None
+def _parts(e: tree.Expr) -> int | None:
+    """The value of a number if a tile may have so many parts; others are refused when the schedule is run."""
+    whole = e.value if isinstance(e, tree.Number) and isinstance(e.value, int) else 0
+    return whole if 1 <= whole <= PARTS else None
 
 
 def methods_of(kind: Kind, registry: Registry = REGISTRY) -> tuple[Signature, ...]:

@@ -31,6 +31,7 @@ from mslang.schedule.check.kinds import (
 from mslang.schedule.check.scope import builtin_names, params_of, program_names
 from mslang.schedule.check.unpacking import unpacked
 from mslang.schedule.statements import idle
+from mslang.schedule.text import address_text
 from mslang.sema.module import Found, Module
 from mslang.sema.native import Native
 from mslang.sema.refer import dotted_name
@@ -200,8 +201,9 @@ class _Checker:
         for pin in pins:
             if known is not None and pin.address not in known:
                 listed = ", ".join(sorted(known)) or "none"
+                why = f"the decisions here are: {listed}"
                 self.diagnostics.append(
-                    unknown("MS251", pin, "decision", pin.address, known, why=f"the decisions here are: {listed}")
+                    unknown("MS251", pin.place, "decision", pin.address, known, why=why, written=address_text)
                 )
             # A pin may name a fork's case or a location, which are not names in scope.
             if not isinstance(pin.value, tree.Ref):

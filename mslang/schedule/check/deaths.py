@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mslang.diagnostics import Diagnostic, Fix, Note, Severity, Span
+from mslang.ir.text import name_text
 from mslang.schedule.check.kinds import Death, Environment
 from mslang.syntax import tree
 
@@ -11,7 +12,7 @@ def dead(name: tree.Name, death: Death, names: Environment) -> Diagnostic:
     """The error of using a consumed name: the consumer, and the replacements."""
     living, story, notes = _traced(death, names)
     into = ", ".join(f"`{n}`" for n in living)
-    fixes = (Fix(f"use `{living[0]}`", name.span, living[0]),) if living else ()
+    fixes = (Fix(f"use `{living[0]}`", name.span, name_text(living[0])),) if living else ()
     message = f"`{name.text}` no longer exists" if death.certain else f"`{name.text}` may no longer exist"
     return Diagnostic(
         "MS211",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mslang.diagnostics import Diagnostic, Fix
+from mslang.ir.text import name_text
 from mslang.ops.signature import Kind
 from mslang.schedule.check.arguments import methods_of
 from mslang.schedule.check.calls import Calls
@@ -191,8 +192,8 @@ class Expressions:
 def _no_elements(e: tree.Index, base: Static) -> Diagnostic:
     """The error of indexing what is not a list; a block's axis by its name in quotes is a member."""
     match base.kind, e.base, e.items:
-        case Kind.BLOCK, tree.Ref(name=block), (tree.String(value=axis),):
-            right = f"{block.text}.{axis}"
+        case Kind.BLOCK, tree.Ref(name=block), (tree.String(value=axis),) if axis in (base.axes or ()):
+            right = f"{name_text(block.text)}.{name_text(axis)}"
             fixes = (Fix(f"write `{right}`", e.span, right),)
             return fault("MS203", e, f"{describe(base)} has no elements", help=f"write `{right}`", fixes=fixes)
     return fault("MS203", e, f"{describe(base)} has no elements")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mslang.diagnostics import Diagnostic, Fix
+from mslang.ir.text import name_text
 from mslang.ops.signature import Kind
 from mslang.schedule.check.kinds import Binding
 from mslang.sema.foreign import WORDS
@@ -21,7 +22,7 @@ def certain_help(name: tree.Name, names: Mapping[str, Binding]) -> Diagnostic | 
     owners = [n for n, b in names.items() if b.value.kind is Kind.BLOCK and name.text in (b.value.axes or ())]
     if not owners and name.text not in WORDS:
         return None
-    ways = [f"{block}.{name.text}" for block in owners]
+    ways = [f"{name_text(block)}.{name_text(name.text)}" for block in owners]
     fixes = (Fix(f"write `{ways[0]}`", name.span, ways[0]),) if len(ways) == 1 else ()
     help = f"write {listed([f'`{w}`' for w in ways], 'or')}" if ways else WORDS[name.text]
     why = "an axis is named with its block" if ways else None

@@ -1,6 +1,7 @@
 """Mistakes from Python: each is one diagnostic that says what would be right."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +73,20 @@ def test_the_limits_of_text_hold_from_python(wrong: Callable[[ms.Schedule], obje
     with pytest.raises(ms.MsError) as caught:
         wrong(schedule)
     assert caught.value.diagnostic.code == "MS140" and said in caught.value.diagnostic.message
+
+
+def test_a_schedule_is_of_a_program() -> None:
+    source = ms.parse(GEMM + "schedule s for gemm {}")
+    for wrong in (source, source.space("s"), "gemm"):
+        with pytest.raises(ms.MsError) as caught:
+            ms.Schedule(wrong)  # type: ignore[arg-type]
+        assert caught.value.diagnostic.code == "MS706"
+
+
+def test_text_that_is_nested_too_deeply(tmp_path: Path) -> None:
+    deep = GEMM.replace("B[k, j]", "(" * 5000 + "B[k, j]" + ")" * 5000)
+    (tmp_path / "deep.ms").write_text(deep)
+    for read in (lambda: ms.parse(deep), lambda: ms.load(tmp_path / "deep.ms")):
+        with pytest.raises(ms.MsError) as caught:
+            read()
+        assert caught.value.diagnostic.code == "MS705"

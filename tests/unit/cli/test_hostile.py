@@ -25,6 +25,7 @@ WANTED: dict[str, set[str]] = {
     "exp_comp": {"MS113"},
     "exp_fn": {"MS140"},
     "exp_list": {"MS140", "MS201"},
+    "huge_parts": {"MS203"},
     "hugebuf": {"MS141"},
     "hugesplit": {"MS140"},
     "hugeunroll": {"MS140"},

@@ -2,12 +2,16 @@
 
 import io
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from mslang.cli.main import main
 from mslang.cli.render import FORMATS, print_diagnostics
-from mslang.diagnostics import Diagnostic, Span, problem
+from mslang.diagnostics import Diagnostic, Fix, Span, problem
 from mslang.rendering import Texts, as_text
 
 
@@ -85,3 +89,28 @@ def test_nothing_found_is_said_in_every_form(form: str) -> None:
 def test_a_file_that_is_gone_is_no_fault() -> None:
     found = problem("MS101", "unknown", span=Span(5, 7)).placed("not/there.ms", 0)
     assert as_text(found, Texts()).splitlines() == ["error[MS101]: unknown", "  --> not/there.ms"]
+
+
+def test_control_characters_are_signs() -> None:
+    found, texts = at("x = `\x1b[31m\u202e` + what", "what", "\x9b.ms")
+    found = replace(found, message="unknown \x07", why="a\tb\r", help="\x7f", fixes=(Fix("\x1b", Span(0, 0), ""),))
+    shown = as_text(found, texts)
+    assert all(c in "\t\n" or c.isprintable() for c in shown)
+    source, carets = shown.splitlines()[3:5]
+    assert source[carets.index("^") :] == "what"
+
+
+@pytest.mark.parametrize("words", [["check"], ["expand"]])
+def test_characters_that_the_output_has_not_are_escaped(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.ms").write_text(
+        'program p(out Y: f32[8]) { attr "→" = 1 block b[i: 8] { Y[i] = → } }\n'
+        if words == ["check"]
+        else 'program p(out Y: f32[8]) { attr "→" = 1 block b[i: 8] { Y[i] = 1.0 } }\n',
+        encoding="utf-8",
+    )
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="ascii"))
+    assert main([*words, str(tmp_path / "x.ms")]) == (words == ["check"])
+    assert b"\\u2192" in out.getvalue()

@@ -138,3 +138,35 @@ def test_every_offset_of_the_program_can_be_asked() -> None:
     snapshot = Snapshot({"/a.ms": PROGRAM})
     for offset in range(0, len(PROGRAM) + 1, 3):
         completions(snapshot, "/a.ms", offset)
+
+
+QUOTED = """program `T.main`(A: f32[8, 8], out `T.add`: f32[8, 8]) {
+    block `init`[`for`: 8, j: 8] { `T.add`[`for`, j] = <p> }
+}
+schedule s for <h> {
+    let many as "x/y" ~ choose([1, 2])
+    <s>
+}
+schedule t for `T.main` = s with { <w> }
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "written", "wanted"),
+    [
+        ("p", "", {"`T.add`", "`for`", "A"}),
+        ("h", "", {"`T.main`"}),
+        ("s", "", {"`init`", "`T.add`", "A"}),
+        ("s", "`init`.", {"`for`", "j"}),
+        ("s", "`", {"init", "T.add"}),
+        ("w", "", {'"x/y" = '}),
+    ],
+)
+def test_names_are_inserted_as_they_are_written(place: str, written: str, wanted: set[str]) -> None:
+    stands = {"p": "A[0, 0]", "h": "`T.main`", "s": "", "w": ""}
+    text = QUOTED
+    for name, usual in stands.items():
+        text = text.replace(f"<{name}>", f"{written}<|>" if name == place else usual)
+    found = {c.insert or c.label for c in completions(*at(text))}
+    assert wanted <= found
+    assert not {w.strip("`") for w in wanted if w.startswith("`")} & found

@@ -30,6 +30,9 @@ WRONG = [
     ("mm.i.parallell()", "MS202", "parallell"),
     ("let t ~ perfekt_tile(mm.i, n = 2)", "MS202", "perfekt_tile"),
     ("mm.vectorize()", "MS203", "mm"),
+    ("let t ~ perfect_tile(mm.i, n = 1e400)", "MS203", "1e400"),
+    ("let t ~ perfect_tile(mm.i, 1e400)", "MS203", "1e400"),
+    ("let t ~ perfect_tile(mm.i, n = 2.5)", "MS203", "2.5"),
     ("mm.i.split(mm)", "MS203", "mm"),
     ("let x = mm * 2", "MS203", "mm"),
     ("let t ~ perfect_tile(mm.i, n = 2)\nrequire t[2] > 1", "MS203", "2"),
@@ -150,3 +153,9 @@ def test_rules_and_tests_are_checked_too() -> None:
     assert check("b.compute_inline()", head)[2].diagnostics == ()
     assert [d.code for d in check("b.parallel()", head)[2].diagnostics] == ["MS203"]
     assert [d.code for d in check("require true", 'test "t"')[2].diagnostics] == ["MS207"]
+
+
+@pytest.mark.parametrize("parts", ["9223372036854775807", "17", "0"])
+def test_a_tile_of_more_parts_than_it_may_have_is_of_unknown_length(parts: str) -> None:
+    _, _, checked = check(f"let t ~ perfect_tile(mm.i, n = {parts})\nlet a, b = mm.i.split(t)\nrequire t[3] < 4")
+    assert checked.diagnostics == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -125,6 +126,21 @@ def test_suggestions_have_a_fix_at_the_name() -> None:
     (found,) = of({"main.ms": text}).diagnostics
     assert found.fixes[0].text == "avx512"
     assert text[found.fixes[0].span.start : found.fixes[0].span.end] == "avx51"
+
+
+@pytest.mark.parametrize(
+    "source", [r'"a\0b.ms"', "`a\0b`", f'"{"a" * 300}.ms"', "a" * 300, f"std.{'a' * 300}", '"loop"']
+)
+def test_a_path_that_no_file_can_have(tmp_path: Path, source: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (found,) = load(str(tmp_path / "main.ms"), f"use {source}.{{x}}").diagnostics
+    assert found.code == "MS120"
+
+
+def test_pipes_and_devices_are_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.ms")
+    found = load(str(tmp_path / "main.ms"), 'use "pipe.ms".{x}\nuse pipe.{y}\nuse "/dev/zero".{z}').diagnostics
+    assert [d.code for d in found] == ["MS120"] * 3
 
 
 # ------------------------------------------------------------------ what is remembered

@@ -208,6 +208,24 @@ def test_literals_take_the_type_of_what_they_meet() -> None:
     assert block(p, "b").body == (Store("m", (Var("i"),), Binary("+", Load("n", (Var("i"),), "u8"), Const(255, "u8"))),)
 
 
+@pytest.mark.parametrize("value", ["{}", "-{}", "2.0 * ({} + 1)", "exp({})", "f32({})", "x[i] * ({} - {})"])
+def test_integers_that_no_float_holds_are_refused(value: str) -> None:
+    with pytest.raises(MsError) as error:
+        value = value.replace("{}", "9" * 400)
+        parse_program(f"program p(x: f32[8], out y: f32[8]) {{ block b[i: 8] {{ y[i] = {value} }} }}")
+    assert [d.code for d in error.value.diagnostics] == ["MS123"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("choose([1, 1e400])", "MS113"), ("choose([1.5])", "MS113"), (f"choose([1], weights = [{'9' * 400}])", "MS123")],
+)
+def test_decisions_of_numbers_that_are_none(kind: str, code: str) -> None:
+    with pytest.raises(MsError) as error:
+        parse_program(f"program p[M: {kind}](out y: f32[8]) {{ block b[i: 8] {{ y[i] = 1.0 }} }}")
+    assert error.value.diagnostic.code == code
+
+
 def test_consts_of_the_module_and_of_others_are_known() -> None:
     texts = {
         "lib.ms": "const tile = 4\nconst scale = 0.5",

@@ -112,6 +112,36 @@ def test_a_real_range_is_of_real_numbers() -> None:
         assert x.min() >= 0.25 and x.max() < 0.5 and len(np.unique(x)) > 50
 
 
+@pytest.mark.parametrize("kind", [SPARSE, DENSE])
+@pytest.mark.parametrize(
+    "range",
+    [
+        "f32[80] in 0.0..inf",
+        "f32[80] in -inf..inf",
+        "f16[80] in 50000.0..inf",
+        "bf16[80] in -inf..-7.5",
+        "f64[80] in 0.0..1e308",
+        "f64[80] in -1e308..1.7e308",
+        "f16[80] in 0.0..4096.0",
+        "f16[80] in -3.0..1e9",
+        "f32[80] in 0.0..1073741824.0",
+        "f32[80] in 0.0..1.0 unique",
+        "f16[80] in 0.0..100.0 unique",
+    ],
+)
+def test_ranges_of_floats_without_an_end_or_beyond_the_type(range: str, kind: str) -> None:
+    from mslang.runtime.ranges import numbers
+
+    dtype = range.partition("[")[0]
+    p = parse_program(f"program p(x: {range}, out y: {dtype}[80]) {{ block b[i: 80] {{ y[i] = x[i] }} }}")
+    held = p.params[0].within
+    assert held is not None
+    low, high = (e.value for e in (held.low, held.high))
+    x = numbers(make_inputs(p, kind, 1)["x"], dtype).astype(np.float64)
+    assert np.isfinite(x).all() and len(np.unique(x)) > 5
+    assert violation("x", x, Bounds(low, high, held.sorted, held.unique)) is None
+
+
 def test_the_ends_are_among_what_is_drawn() -> None:
     x = drawn((40,), "i32", Bounds(0, 1000, sorted=True), False, 5)
     assert x[0] == 0 and x[-1] == 999

@@ -27,8 +27,8 @@ def show(node: object) -> str:
         case tree.Number(value=value):
             return repr(value)
         case tree.Node():
-            fields = [getattr(node, f) for f in node.__struct_fields__ if f != "span"]
-            return f"{type(node).__name__}({', '.join(map(show, fields))})"
+            fields = [getattr(node, f) for f in node.__struct_fields__]
+            return f"{type(node).__name__}({', '.join(show(x) for x in fields if not isinstance(x, Span))})"
         case tuple():
             return "[" + " ".join(map(show, node)) + "]"
     return str(node)
