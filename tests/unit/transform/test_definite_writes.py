@@ -3,9 +3,11 @@
 import pytest
 
 from mslang.ir.program import Program
+from mslang.sema.program import parse_program
 from mslang.transform.primitives.caching import cache_inplace, cache_read, cache_write
 from mslang.transform.primitives.read_write_at import write_at
 from mslang.transform.primitives.reindex import reindex_cache_read, reindex_cache_write
+from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, buffer, index_map, loop, refused
 from tests.unit.transform.staged import accepted, program
 
@@ -143,3 +145,11 @@ def test_cache_read_of_a_prefix_that_is_written() -> None:
         body = body.replace("j in 4", "j in 6").replace("i: 4", "i: 6")
         q = program("A: f32[8], out B: f32[6]", f"alloc T: f32[8]\n {body}")
         cache_read(q, block("b"), buffer("T"))
+
+
+@pytest.mark.parametrize("condition", ["x < 3 and x < 5", "x < 5 and x < 3", "x < 3 and x < 3"])
+def test_of_several_bounds_of_an_axis_the_least_counts(condition: str):
+    before = parse_program(f"""program p(A: f32[8], inout T: f32[8]) {{
+        for i in 0..8 {{ block a[x: 8 = i] {{ if {condition} {{ T[x] = A[x] }} }} }}
+    }}""")
+    same(before, cache_write(before, block("a"), buffer("T")).program)
