@@ -16,7 +16,9 @@ from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
+from mslang.ir.region import resolved
 from mslang.ir.visit import Path, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
+from mslang.transform.analysis.accesses import guard_regions
 from mslang.transform.analysis.axis_bounds import narrowed
 from mslang.transform.analysis.definite_writes import Box as Box
 from mslang.transform.analysis.definite_writes import filled_box, moved, paved, provably_stored, viewed
@@ -295,8 +297,8 @@ def _uncut(r: Range, n: Expr, ranges: Mapping[str, Range]) -> Range:
 
 
 def produces_for(program: Program, producer: Path, consumer: Path, buffer: str) -> bool:
-    """Does one producer provably write, in each iteration of the loops around both, all that a consumer reads of a
-    buffer?"""
+    """Does one producer provably write, in each iteration of the loops around both, all that a consumer, or its
+    predicate, reads of a buffer?"""
     return _together(program, (producer,), consumer, buffer)
 
 
@@ -319,6 +321,12 @@ def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer
     ]
     shape = all_buffers(program)[buffer]
     read = [consumed_box(consumer, r, above, shape) for r in block_at(consumer).reads if r.buffer == buffer]
+    inner = loop_ranges(loops_between(consumer, above))
+    read += [
+        arith.relax(resolved(r.ranges, shape), inner, whole_box(shape))
+        for r in guard_regions(block_at(consumer))
+        if r.buffer == buffer
+    ]
     inside = [arith.intersect_box(m, reached, ranges) for m, reached in made] if len(makers) > 1 else []
     return all(
         any(covers(m, box, shape, ranges) and covers(reached, box, shape, ranges) for m, reached in made)
