@@ -19,7 +19,7 @@ from mslang.ir.region import resolved
 from mslang.ir.text import kind_text
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute, walk, walk_expr, walk_paths
 from mslang.transform.analysis.accesses import bound_loads, bound_regions, guard_regions, updated_regions
-from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
+from mslang.transform.analysis.cover import consumed_box, covers, image, is_steady, produced_box
 from mslang.transform.analysis.definite_writes import Box, paved, tile_numbers
 from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
 from mslang.transform.analysis.initialization import regions_read
@@ -199,7 +199,7 @@ def _why_not_written(program: Program, touching: Sequence[Path], storage: str, a
             (box, image(block_at(p), r))
             for p, r in written
             for box in (produced_box(where_both_run(p, q, above), r, above),)
-            if box is not None
+            if box is not None and is_steady(program, box, p, q, above)
         )
         boxes = _boxes(program, q, storage, above, writes=False)
         if boxes != [] and q is touching[0]:

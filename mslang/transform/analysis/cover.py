@@ -17,17 +17,19 @@ from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
 from mslang.ir.region import resolved
-from mslang.ir.visit import Path, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
+from mslang.ir.visit import Path, bodies, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
 from mslang.transform.analysis.accesses import guard_regions
 from mslang.transform.analysis.axis_bounds import narrowed
 from mslang.transform.analysis.definite_writes import Box as Box
-from mslang.transform.analysis.definite_writes import filled_box, moved, paved, provably_stored, viewed
-from mslang.transform.analysis.dependence import storage_of, writers
+from mslang.transform.analysis.definite_writes import filled_box, moved, paved, provably_stored, stored_under, viewed
+from mslang.transform.analysis.dependence import storage_of, storages_written, writers
 from mslang.transform.analysis.position import (
     axis_ranges,
     bindings,
     block_at,
     common_path,
+    index_of,
+    leaves,
     loop_ranges,
     loops_above,
     loops_between,
@@ -85,9 +87,28 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
         return None
     short = narrowed(path)
     box = _provably_touched(short, region, above)
-    if box is None or short is path:
+    if box is None or loaded_by(box) & stored_under(path[len(above)]):
+        return None
+    if short is path:
         return box
     return arith.intersect_box(box, image(block_at(short), region), ranges_above(path))
+
+
+def loaded_by(box: Box) -> frozenset[str]:
+    """The buffers on which it depends how large a box is and where: they are bounds of loops."""
+    return frozenset(x.buffer for r in box for e in (r.start, r.extent) for x in loads_of(e))
+
+
+def is_steady(program: Program, box: Box, maker: Path, reader: Path, above: Path) -> bool:
+    """Does a box mean the same where a block has written it and where another reads it, in one iteration of the loops
+    of `above`? So it does unless something from one to the other writes what its bounds load."""
+    loaded = frozenset(storage_of(program, b) for b in loaded_by(box))
+    if not loaded:
+        return True
+    around = (scope_body(program, reader),) if not above else bodies(above[-1])
+    body = next(b for b in around if any(s is reader[len(above)] for s in b))
+    first, last = (index_of(body, q[len(above)]) for q in (maker, reader))
+    return not any(loaded & storages_written(program, b) for b in leaves(*body[first : last + 1]))
 
 
 def _provably_touched(path: Path, region: Region, above: Path) -> Box | None:
@@ -316,8 +337,9 @@ def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer
         for q in makers
         for w in block_at(q).writes
         if w.buffer == buffer
-        for box in (produced_box(q, w, shared[block_at(q).name]),)
-        if box is not None
+        for common in (shared[block_at(q).name],)
+        for box in (produced_box(q, w, common),)
+        if box is not None and is_steady(program, box, q, consumer, common)
     ]
     shape = all_buffers(program)[buffer]
     read = [consumed_box(consumer, r, above, shape) for r in block_at(consumer).reads if r.buffer == buffer]

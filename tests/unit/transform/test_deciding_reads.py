@@ -94,6 +94,40 @@ def test_a_loop_is_not_merged_past_what_writes_its_bounds():
     same(before, after)
 
 
+RECOUNTED = """program p(A: f32[8], inout N: f32[8], inout B: f32[8, 8]) {
+    alloc T: f32[8]
+    for first in 0..8 { block filled[y: 8 = first] { T[y] = 1.0 } }
+    for i in 0..8 {
+        for j in 0..i64(max(min(N[i], 8.0), 0.0)) { block a[y: 8 = j] { T[y] = A[y] } }
+        block w[x: 8 = i] { N[x] = 3.0 }
+        for l in 0..i64(max(min(N[i], 8.0), 0.0)) { block b[x: 8 = i, y: 8 = l] { B[x, y] = T[y] } }
+    }
+}"""
+"""As many elements of `T` are read as `N` says, which is not as many as it said when they were written."""
+
+
+def test_what_is_written_for_a_bound_is_not_what_is_read_for_another_value_of_it():
+    own = RECOUNTED.replace("for first in 0..8 { block filled[y: 8 = first] { T[y] = 1.0 } }", "")
+    with refused("MS310", "reads elements of `T` that block `a` does not provably write in the same iteration"):
+        scheduled(own, "a.loops()[0].parallel()")
+    _, after = scheduled(own, "a.loops()[0].loop_partition([3, _])")
+    assert [b.name for b in after.allocs] == ["T"]
+    steady = own.replace("N[x] = 3.0", "B[x, 0] = 3.0").replace("y: 8 = l", "y: 8 = l + 0")
+    same(*scheduled(steady, "a.loops()[0].parallel()"))
+    same(*scheduled(RECOUNTED, "a.loops()[0].loop_partition([3, _])"))
+
+
+def test_a_copy_of_as_many_elements_as_the_last_iteration_counts():
+    program = """program p(A: f32[8], inout N: f32[1], inout T: f32[8]) {
+        for i in 0..4 {
+            for j in 0..i64(max(min(N[0], 8.0), 0.0)) { block a[y: 8 = j] { T[y] = A[y] } }
+            block w[x: 4 @ opaque = i] { N[0] = N[0] + 1.0 }
+        }
+    }"""
+    with refused("MS332", "it is not known which part of `T` block `a` writes"):
+        scheduled(program, "a.cache_write(T)")
+
+
 # ------------------------------------------------------------------ the start of a reduction, and padding
 REDUCED = """program p(A: f32[8, 4], inout S: f32[9], inout B: f32[8], inout N: f32[9]) {
     for i in 0..8 {
