@@ -19,7 +19,7 @@ from mslang.ir.region import resolved
 from mslang.ir.text import kind_text
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute, walk, walk_expr, walk_paths
 from mslang.transform.analysis.accesses import bound_loads, bound_regions, guard_regions, updated_regions
-from mslang.transform.analysis.cover import consumed_box, covers, image, is_steady, produced_box
+from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.definite_writes import Box, paved, tile_numbers
 from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
 from mslang.transform.analysis.initialization import regions_read
@@ -43,6 +43,7 @@ from mslang.transform.analysis.position import (
     whole_box,
 )
 from mslang.transform.analysis.predicated_indices import detect
+from mslang.transform.analysis.steady_boxes import is_steady
 
 
 def leaf_paths(path: Path) -> tuple[Path, ...]:

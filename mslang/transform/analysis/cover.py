@@ -17,19 +17,17 @@ from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
 from mslang.ir.region import resolved
-from mslang.ir.visit import Path, bodies, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
+from mslang.ir.visit import Path, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
 from mslang.transform.analysis.accesses import guard_regions
 from mslang.transform.analysis.axis_bounds import narrowed
 from mslang.transform.analysis.definite_writes import Box as Box
 from mslang.transform.analysis.definite_writes import filled_box, moved, paved, provably_stored, stored_under, viewed
-from mslang.transform.analysis.dependence import storage_of, storages_written, writers
+from mslang.transform.analysis.dependence import storage_of, writers
 from mslang.transform.analysis.position import (
     axis_ranges,
     bindings,
     block_at,
     common_path,
-    index_of,
-    leaves,
     loop_ranges,
     loops_above,
     loops_between,
@@ -40,6 +38,7 @@ from mslang.transform.analysis.position import (
     within_scope,
 )
 from mslang.transform.analysis.predicated_indices import Indices, collapsed, detect
+from mslang.transform.analysis.steady_boxes import is_steady, loaded_by
 
 
 class _Inside(msgspec.Struct, frozen=True):
@@ -94,23 +93,6 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
     return arith.intersect_box(box, image(block_at(short), region), ranges_above(path))
 
 
-def loaded_by(box: Box) -> frozenset[str]:
-    """The buffers on which it depends how large a box is and where: they are bounds of loops."""
-    return frozenset(x.buffer for r in box for e in (r.start, r.extent) for x in loads_of(e))
-
-
-def is_steady(program: Program, box: Box, maker: Path, reader: Path, above: Path) -> bool:
-    """Does a box mean the same where a block has written it and where another reads it, in one iteration of the loops
-    of `above`? So it does unless something from one to the other writes what its bounds load."""
-    loaded = frozenset(storage_of(program, b) for b in loaded_by(box))
-    if not loaded:
-        return True
-    around = (scope_body(program, reader),) if not above else bodies(above[-1])
-    body = next(b for b in around if any(s is reader[len(above)] for s in b))
-    first, last = (index_of(body, q[len(above)]) for q in (maker, reader))
-    return not any(loaded & storages_written(program, b) for b in leaves(*body[first : last + 1]))
-
-
 def _provably_touched(path: Path, region: Region, above: Path) -> Box | None:
     if region in block_at(path).writes and not _writes_all(path, region, above):
         return None
@@ -134,11 +116,21 @@ def _produced(path: Path, region: Region, above: Path) -> Box | None:
             {a.name for a, pair in zip(block.axes, found.axes, strict=True) if _guards(c, *pair, ranges)} for c in loose
         ]
         if all(cut):
-            return filled if _leave_image(frozenset[str]().union(*cut), block, region) else None
+            named = {v for r in region.ranges for e in (r.start, r.extent) for v in free_vars(e)}
+            apart = [c for c, names in zip(loose, cut, strict=True) if names.isdisjoint(named)]
+            runs = all(_holds_first(c, found, ranges) for c in apart)
+            return filled if runs and _leave_image(frozenset[str]().union(*cut), block, region) else None
     inner = loop_ranges(loops_between(path, above)).keys()
     if inner >= frozenset[str]().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
         return filled_box(region.ranges, axis_ranges(block), {})
     return None
+
+
+def _holds_first(condition: Expr, found: _Inside, ranges: Mapping[str, Range]) -> bool:
+    """Does a condition hold where the loops begin on which a box does not depend? Else it, which keeps other axes than
+    the box names in their domains, may be false in all of them."""
+    moving = {v for r in found.box for e in (r.start, r.extent) for v in free_vars(e)}
+    return arith.proved(substitute(condition, {v: r.start for v, r in found.inner.items() if v not in moving}), ranges)
 
 
 def _may_be_idle(path: Path, region: Region, above: Path) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from mslang.ir.find import blocks_of
+from mslang.transform.primitives.caching import cache_write
 from tests.unit.transform.meaning import same, scheduled
-from tests.unit.transform.programs import refused
+from tests.unit.transform.programs import block, buffer, refused
 
 # ------------------------------------------------------------------ axes that hide loops
 HIDING = """program p(A: f32[17, 4], out S: f32[17]) {
@@ -196,3 +198,37 @@ def test_padding_is_not_filled_before_it_is_read_or_its_place_decided(
             "pad.decompose_padding(pad.loops()[0])",
         )
     )
+
+
+# ------------------------------------------------------------------ what does not run
+def test_a_split_loads_no_bounds_beyond_the_loop():
+    program = """program p(A: f32[8], N: f32[6], inout B: f32[6, 8]) {
+        for i in 0..6 {
+            for j in 0..i64(max(min(N[i], 8.0), 0.0)) { block a[x: 6 = i, y: 8 = j] { B[x, y] = A[y] } }
+        }
+    }"""
+    same(*scheduled(program, "let i, j = a.loops() let i0, i1 = i.split([_, 4]) i1.split([_, 3])"))
+
+
+def test_a_part_of_a_loop_that_lies_beyond_its_predicate_writes_nothing():
+    program = """program p(A: f32[4], inout B: f32[4]) {
+        for i in 0..1, j in 0..4 { block a[z: 1 = i, x: 4 = j] { B[x] = A[x] } }
+    }"""
+    steps = "let i, j = a.loops() let i0, i1 = i.split([8, _]) let first, rest = i0.loop_partition([_, 3])"
+    _, after = scheduled(program, steps)
+    late = [b.name for b in blocks_of(after.body)][1]
+    with refused("MS332", f"it is not known which part of `B` block `{late}` writes"):
+        cache_write(after, block(late), buffer("B"))
+    same(after, cache_write(after, block("a"), buffer("B")).program)
+
+
+def test_a_block_is_not_moved_to_run_for_more_instances_that_write_the_same_elements():
+    program = """program p(A: f32[8], out B: f32[8]) {
+        alloc T: f32[8]
+        for i in 0..8 { block a[x: 8 = i, c: 3 = AT] { T[x] = A[x] + f32(c) } }
+        for j in 0..8 { block b[x: 8 = j] { B[x] = T[x] } }
+    }"""
+    for at in ("0", "i % 2"):
+        with refused("MS348", "`a` does not provably run for all values", "several of them write the same element"):
+            scheduled(program.replace("AT", at), "a.compute_at(b.x)")
+    same(*scheduled(program.replace("c: 3 = AT", "c: 1 = 0"), "a.compute_at(b.x)"))
