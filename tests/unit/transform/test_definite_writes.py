@@ -158,8 +158,8 @@ def test_of_several_bounds_of_an_axis_the_least_counts(condition: str):
 def test_full_tiles_of_which_there_are_none_write_nothing() -> None:
     before, after = scheduled(
         "program p(A: f32[6], inout B: f32[6]) {"
-        " for l in 0..2, m in 0..3 { block b[i: 6 = m * 2 + l] { B[i] = A[i] } } }",
-        "let l, m = b.loops() let l0, l1, l2 = l.split([_, 2, 2], tail = peel)",
+        " for l in 0..2, a in 0..3 { block b[i: 6 = a * 2 + l] { B[i] = A[i] } } }",
+        "let l, a = b.loops() let l0, l1, l2 = l.split([_, 2, 2], tail = peel)",
     )
     same(before, after)
     with refused("MS332", "it is not known which part of `B` block `b` writes"):
