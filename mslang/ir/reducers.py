@@ -18,7 +18,7 @@ from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary,
 from mslang.ir.functions import FUNCTIONS
 from mslang.ir.program import Block, Evaluate, Let, Stmt, Store
 from mslang.ir.reduction import highest, lowest, update_of
-from mslang.ir.visit import loads_of, map_expr, stmt_exprs, substitute, walk
+from mslang.ir.visit import free_vars, loads_of, map_expr, stmt_exprs, substitute, walk
 
 
 class Extreme(StrEnum):
@@ -178,7 +178,9 @@ def combines_in_any_order(block: Block, reducers: Sequence[Reducer] = BUILTIN) -
     if _only_updates(block, written, viewed):
         return True
     stores = _at_once_in_turn(block.body)
-    found = match_reducer(stores, reducers) if len({s.indices for s in stores}) == 1 else None
+    moving = {a.name for a in block.axes if a.kind != "spatial"}
+    steady = all(moving.isdisjoint(free_vars(i)) for s in stores for i in s.indices)
+    found = match_reducer(stores, reducers) if steady or len({s.indices for s in stores}) == 1 else None
     return found is not None and not found.reducer.ordered
 
 

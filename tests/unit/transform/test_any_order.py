@@ -72,5 +72,6 @@ def test_a_known_reducer_with_something_else_after_it():
         }
     }"""
     scheduled(program.replace("MORE", ""), STEPS)
+    scheduled(program.replace("MORE", "").replace("I[x]", "I[7 - x]"), STEPS)
     with refused("MS308", "the order in which block `s` combines values along loop"):
         scheduled(program.replace("MORE", "if v > 2.0 { Q[x] = A[x, y] }"), STEPS)
