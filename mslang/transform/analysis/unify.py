@@ -67,7 +67,7 @@ def side(
     """Statements with the blocks in them replaced by what they do (Mismatch: one does more than that)."""
     kinds: dict[str, frozenset[str]] = {}
     flat = tuple(_flat(body, values, dict(ranges), kinds, what))
-    blocks = [b for b in blocks_of(body) if not blocks_of(b.body)]
+    blocks = [b for b in blocks_of(tuple(body)) if not blocks_of(b.body)]
     return Side(buffers, flat, kinds, len(blocks) == 1 and runs_in_any_order(blocks[0]))
 
 
