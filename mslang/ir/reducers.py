@@ -7,7 +7,7 @@ reducer is not `ordered`; one that is may be taken apart, but what it combines m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import product
 
@@ -16,9 +16,9 @@ import msgspec
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, dtype_of
 from mslang.ir.functions import FUNCTIONS
-from mslang.ir.program import Block, Let, Stmt, Store
+from mslang.ir.program import Block, Evaluate, Let, Stmt, Store
 from mslang.ir.reduction import highest, lowest, update_of
-from mslang.ir.visit import loads_of, map_expr, substitute, walk
+from mslang.ir.visit import free_vars, loads_of, map_expr, stmt_exprs, substitute, walk
 
 
 class Extreme(StrEnum):
@@ -168,15 +168,63 @@ def match_reducer(updates: Sequence[Store], reducers: Sequence[Reducer] = BUILTI
 
 def combines_in_any_order(block: Block, reducers: Sequence[Reducer] = BUILTIN) -> bool:
     """May what a block stores be combined in any order? So it may where each buffer is updated by sums, products,
-    minima or maxima alone, or all stores together are the update of a reducer that keeps no order."""
+    minima or maxima alone, by values and under conditions that do not depend on what the block writes, or where all
+    stores together are the update of a reducer that keeps no order."""
+    viewed = _viewed(block)
     written = {r.buffer for r in block.writes}
-    stores = [s for s in walk(block.body) if isinstance(s, Store) and s.buffer in written]
-    how = {(s.buffer, u.op) if u is not None else None for s in stores for u in (update_of(s),)}
-    crossing = any(x.buffer in written and x.buffer != s.buffer for s in stores for x in loads_of(s.value))
-    if None not in how and len(how) == len({s.buffer for s in stores}) and not crossing:
+    outside = (block.predicate, *(a.binding for a in block.axes))
+    if any(viewed(x.buffer) in written for e in outside for x in loads_of(e)):
+        return False
+    if _only_updates(block, written, viewed):
         return True
-    found = match_reducer(at_once(block.body), reducers)
+    stores = _at_once_in_turn(block.body)
+    moving = {a.name for a in block.axes if a.kind != "spatial"}
+    steady = all(moving.isdisjoint(free_vars(i)) for s in stores for i in s.indices)
+    found = match_reducer(stores, reducers) if steady or len({s.indices for s in stores}) == 1 else None
     return found is not None and not found.reducer.ordered
+
+
+def _viewed(block: Block) -> Callable[[str], str]:
+    """What a name stands for in a block: for a view, its own or of a block inside, the buffer that it looks at."""
+    views = {v.buffer.name: v.source.buffer for s in walk((block,)) if isinstance(s, Block) for v in s.views}
+
+    def root(name: str) -> str:
+        return root(views[name]) if name in views else name
+
+    return root
+
+
+def _only_updates(block: Block, written: Collection[str], viewed: Callable[[str], str]) -> bool:
+    """Does a block store to what it writes by updates alone, of each buffer by one operator, and load of that nothing
+    but what it updates?"""
+    how: dict[str, str] = {}
+    for s in walk(block.body):
+        if isinstance(s, Evaluate):
+            return False
+        exprs = stmt_exprs(s)
+        if isinstance(s, Store) and viewed(s.buffer) in written:
+            update = update_of(s)
+            if update is None or how.setdefault(viewed(s.buffer), update.op) != update.op:
+                return False
+            exprs = (*s.indices, update.value)
+        if any(viewed(x.buffer) in written for e in exprs for x in loads_of(e)):
+            return False
+    return True
+
+
+def _at_once_in_turn(body: tuple[Stmt, ...]) -> tuple[Store, ...]:
+    """The stores of a body that holds, after some `let`s, nothing else, if one after the other they store what they
+    would at once; none otherwise."""
+    rest = body
+    while len(rest) == 1 and isinstance(rest[0], Let):
+        rest = rest[0].body
+    plain = tuple(s for s in rest if isinstance(s, Store))
+    before: set[str] = set()
+    for s in plain:
+        if any(x.buffer in before for e in (s.value, *s.indices) for x in loads_of(e)):
+            return ()
+        before.add(s.buffer)
+    return at_once(body) if len(plain) == len(rest) else ()
 
 
 def at_once(body: tuple[Stmt, ...]) -> tuple[Store, ...]:

@@ -113,7 +113,7 @@ def _tables(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 
 def test_no_position_is_sought_among_nan() -> None:
     seen = Counter[str]()
-    for number in range(300):
+    for number in range(500):
         drawn = draw(random.Random(number), "rfactor")
         if not drawn.compared:
             continue

@@ -88,6 +88,11 @@ class Scope(msgspec.Struct, frozen=True):
     levels: tuple[Level, ...] = ()
     loops: tuple[str, ...] = ()
 
+    def viewed(self, buffer: str) -> str:
+        """The buffer whose memory a name stands for."""
+        found = self.buffers.get(buffer)
+        return self.viewed(found.source) if isinstance(found, Window) else buffer
+
     @property
     def block(self) -> str | None:
         """The innermost block's name."""

@@ -332,7 +332,7 @@ class _Generator:
 
     def _owned(self, s: Store, storage: Storage, at: str, value: str, scope: Scope, site: int) -> None:
         """Check that instances of a block are independent: what `spatial` promises."""
-        if not scope.levels or not (wanted := promise_of(s, scope.levels[-1])):
+        if not scope.levels or not (wanted := promise_of(s, scope.levels[-1], scope.viewed)):
             return
         own = [scope.names[a.name].text for a in scope.levels[-1].block.axes if a.kind == "spatial"]
         before, now = self.e.temporary("o"), self.e.temporary("o")

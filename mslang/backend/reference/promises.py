@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum, auto
 
 from mslang.backend.reference.expressions import Level
@@ -17,25 +18,28 @@ class Promise(Enum):
     SAME = auto()
 
 
-def promise_of(s: Store, level: Level) -> Promise | None:
-    """What a store in the body of a block is held to; None if nothing, or if its indices show it already."""
+def promise_of(s: Store, level: Level, viewed: Callable[[str], str]) -> Promise | None:
+    """What a store in the body of a block is held to; None if nothing, or if its indices show it already.
+
+    `viewed` gives the buffer whose memory a name stands for.
+    """
     b = level.block
     kinds = {a.kind for a in b.axes}
     if not kinds <= {"spatial", "reduce"}:
         return None
-    if kinds <= {"spatial"} and not level.once and _stored_plainly(s, (*(b.init or ()), *b.body)):
+    if kinds <= {"spatial"} and not level.once and _stored_plainly(s, (*(b.init or ()), *b.body), viewed):
         return Promise.SAME
     named = {x.name for x in s.indices if isinstance(x, Var)}
     alone = all(a.name in named or a.extent == ONE for a in b.axes if a.kind == "spatial")
     return None if alone else Promise.ALONE
 
 
-def _stored_plainly(s: Store, body: tuple[Stmt, ...]) -> bool:
-    """Whether one run of an instance, its init included, stores to the buffer of `s` once."""
+def _stored_plainly(s: Store, body: tuple[Stmt, ...], viewed: Callable[[str], str]) -> bool:
+    """Whether one run of an instance, its init included, stores to the memory of `s` once."""
     inside = tuple(walk(body))
     return (
         not any(isinstance(x, For | While | Block) for x in inside)
-        and sum(isinstance(x, Store) and x.buffer == s.buffer for x in inside) == 1
+        and sum(isinstance(x, Store) and viewed(x.buffer) == viewed(s.buffer) for x in inside) == 1
     )
 
 

@@ -7,7 +7,7 @@ instance or another block wrote depends on the init: on what it overwrites, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 
 import msgspec
@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Expr, Load
-from mslang.ir.program import Block, Range, Region, Stmt
+from mslang.ir.expr import ONE, ZERO, Load
+from mslang.ir.program import Block, For, Range, Region, Stmt
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, loads_of, map_bodies, map_region, substitute
 from mslang.transform.analysis.definite_writes import covered_by, init_runs, provably_initialised
-from mslang.transform.analysis.position import axis_ranges
+from mslang.transform.analysis.position import axis_ranges, predicate_outside
 
 
 class Footprint(msgspec.Struct, frozen=True):
@@ -96,14 +96,27 @@ def updated_regions(block: Block) -> tuple[Region, ...]:
 
 def guard_loads(block: Block) -> tuple[Load, ...]:
     """The loads in the predicate and in the bindings of a block, indexed by the variables around the block."""
-    values: Mapping[str, Expr] = {a.name: a.binding for a in block.axes}
-    outside = (substitute(block.predicate, values), *values.values())
+    outside = (predicate_outside(block), *(a.binding for a in block.axes))
     return tuple(dict.fromkeys(x for e in outside for x in loads_of(e)))
 
 
 def guard_regions(block: Block) -> tuple[Region, ...]:
     """The elements that the predicate and the bindings of a block load, by the variables around the block."""
-    return tuple(Region(x.buffer, tuple(Range(i, ONE) for i in x.indices)) for x in guard_loads(block))
+    return _elements(guard_loads(block))
+
+
+def bound_loads(loops: Iterable[For]) -> tuple[Load, ...]:
+    """The loads in the bounds of some loops, each indexed by the variables around its loop."""
+    return tuple(dict.fromkeys(x for s in loops for e in (s.start, s.extent) for x in loads_of(e)))
+
+
+def bound_regions(loops: Iterable[For]) -> tuple[Region, ...]:
+    """The elements that the bounds of some loops load, by the variables around each."""
+    return _elements(bound_loads(loops))
+
+
+def _elements(loads: Iterable[Load]) -> tuple[Region, ...]:
+    return tuple(Region(x.buffer, tuple(Range(i, ONE) for i in x.indices)) for x in loads)
 
 
 # ------------------------------------------------------------------ elements of its own
@@ -129,6 +142,8 @@ def why_not_own_elements(block: Block) -> str | None:
 __all__ = [
     "Footprint",
     "body_footprint",
+    "bound_loads",
+    "bound_regions",
     "guard_loads",
     "guard_regions",
     "init_footprint",

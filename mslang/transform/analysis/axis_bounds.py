@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -21,17 +21,14 @@ def narrowed(path: Path) -> Path:
     """
     block = block_at(path)
     ranges, values = ranges_above(path), bindings(block)
-    bounds: dict[str, Expr] = {}
-    for c in conjuncts(block.predicate):
-        bounds.update(_bounds(block, substitute(c, values), values, ranges))
+    stated = _tightest(_bounds(block, substitute(c, values), values, ranges) for c in conjuncts(block.predicate))
     inside = _inside(block.body) if block.init is None else ()
-    axes = {n: axis for n, axis in axis_ranges(block).items() if n not in bounds}
-    dropped = []
-    for c in inside:
-        found = _bounds(block, c, {}, axes)
-        if found:
-            bounds.update(found)
-            dropped.append(c)
+    axes = {n: axis for n, axis in axis_ranges(block).items() if n not in stated}
+    found = [_bounds(block, c, {}, axes) for c in inside]
+    within = {n: bound for n, bound in _tightest(found).items() if n not in stated}
+    # Of several bounds of an axis the others stay in the `if`: they hold, or cut it further.
+    dropped = [c for c, told in zip(inside, found, strict=True) if told and told.items() <= within.items()]
+    bounds = stated | within
     if not bounds:
         return path
     kept = tuple(Binary("<", values[n], bound) for n, bound in bounds.items())
@@ -44,6 +41,17 @@ def narrowed(path: Path) -> Path:
             body=tuple(_without(s, dropped) for s in block.body) if dropped else block.body,
         ),
     )
+
+
+def _tightest(several: Iterable[Mapping[str, Expr]]) -> dict[str, Expr]:
+    """The bounds of axes by several conditions: of an axis that has more than one, the first that none is known to be
+    below."""
+    found: dict[str, Expr] = {}
+    for bounds in several:
+        for n, bound in bounds.items():
+            if n not in found or arith.proved(Binary("<", bound, found[n])):
+                found[n] = bound
+    return found
 
 
 def _bounds(block: Block, condition: Expr, values: Mapping[str, Expr], ranges: Mapping[str, Range]) -> dict[str, Expr]:

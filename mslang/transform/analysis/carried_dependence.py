@@ -18,7 +18,7 @@ from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Region, 
 from mslang.ir.region import resolved
 from mslang.ir.text import kind_text
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute, walk, walk_expr, walk_paths
-from mslang.transform.analysis.accesses import guard_regions, updated_regions
+from mslang.transform.analysis.accesses import bound_loads, bound_regions, guard_regions, updated_regions
 from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.definite_writes import Box, paved, tile_numbers
 from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
@@ -36,11 +36,14 @@ from mslang.transform.analysis.position import (
     loop_ranges,
     loops_above,
     loops_between,
+    predicate_outside,
     ranges_above,
+    region_outside,
     scope_buffers,
     whole_box,
 )
 from mslang.transform.analysis.predicated_indices import detect
+from mslang.transform.analysis.steady_boxes import is_steady
 
 
 def leaf_paths(path: Path) -> tuple[Path, ...]:
@@ -139,9 +142,12 @@ def storages_of(program: Program, blocks: Iterable[Path]) -> tuple[str, ...]:
 
 
 def touching_paths(program: Program, blocks: Sequence[Path], storage: str) -> tuple[Path, ...]:
-    """Those of some blocks that read or write the memory of a buffer."""
+    """Those of some blocks that read or write the memory of a buffer, or stand in loops whose bounds do."""
     return tuple(
-        q for q in blocks if storage in storages_read(program, block_at(q)) | storages_written(program, block_at(q))
+        q
+        for q in blocks
+        if storage in storages_read(program, block_at(q)) | storages_written(program, block_at(q))
+        or any(storage_of(program, x.buffer) == storage for x in bound_loads(loops_above(q)))
     )
 
 
@@ -159,13 +165,13 @@ def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: b
     mine = [r for r in regions if storage_of(program, r.buffer) == storage]
     if any(r.buffer != storage for r in mine):
         return None
-    guards = [r for r in guard_regions(block) if storage_of(program, r.buffer) == storage]
-    if any(r.buffer != storage for r in guards):
+    inner = loops_between(path, above)
+    around = [r for r in (*guard_regions(block), *bound_regions(inner)) if storage_of(program, r.buffer) == storage]
+    if any(r.buffer != storage for r in around):
         return None
-    inner = loop_ranges(loops_between(path, above))
     return [
         *(consumed_box(path, r, above, shape) for r in mine),
-        *(arith.relax(resolved(r.ranges, shape), inner, whole_box(shape)) for r in guards),
+        *(arith.relax(resolved(r.ranges, shape), loop_ranges(inner), whole_box(shape)) for r in around),
     ]
 
 
@@ -194,7 +200,7 @@ def _why_not_written(program: Program, touching: Sequence[Path], storage: str, a
             (box, image(block_at(p), r))
             for p, r in written
             for box in (produced_box(where_both_run(p, q, above), r, above),)
-            if box is not None
+            if box is not None and is_steady(program, box, p, q, above)
         )
         boxes = _boxes(program, q, storage, above, writes=False)
         if boxes != [] and q is touching[0]:
@@ -262,16 +268,15 @@ def _element_each(program: Program, touching: Sequence[Path], storage: str, loop
     """
     if len(touching) != 1:
         return False
-    block = block_at(touching[0])
+    block, own = block_at(touching[0]), loops_above(touching[0])
     mine = [
-        r
-        for r in (*block.reads, *updated_regions(block), *block.writes, *guard_regions(block))
-        if storage_of(program, r.buffer) == storage
+        r for r in (*block.reads, *updated_regions(block), *block.writes) if storage_of(program, r.buffer) == storage
     ]
+    around = [r for r in (*guard_regions(block), *bound_regions(own)) if storage_of(program, r.buffer) == storage]
     same = all(r.buffer == storage and r.ranges == mine[0].ranges for r in mine)
+    same = same and all(r.buffer == storage and r.ranges == region_outside(block, mine[0]) for r in around)
     if not same or any(r.extent != ONE or any(loads_of(r.start)) for r in mine[0].ranges):
         return False
-    own = loops_above(touching[0])
     at = next((k for k, s in enumerate(own) if s is loop), -1)
     indices = _indices(block, mine[0])
     used = frozenset(v for e in indices for v in free_vars(e))
@@ -282,7 +287,7 @@ def _element_each(program: Program, touching: Sequence[Path], storage: str, loop
         still = {s.var for s in own[k:]} - used
         if any(not still.isdisjoint(free_vars(e)) for s in moving for e in (s.start, s.extent)):
             return False
-        conditions = tuple(c for c in conjuncts(block.predicate) if free_vars(c).isdisjoint(still))
+        conditions = tuple(c for c in conjuncts(predicate_outside(block)) if free_vars(c).isdisjoint(still))
         found = detect(indices, loop_ranges(moving), conjunction(conditions))
         if isinstance(found, arith.IterMap) and found.level in ("injective", "bijective"):
             return True
@@ -310,7 +315,12 @@ def _tile_each(program: Program, touching: Sequence[Path], storage: str, above: 
     found: list[tuple[Path, Region]] = []
     for q in touching:
         block = block_at(q)
-        regions = (*block.reads, *updated_regions(block), *block.writes, *guard_regions(block))
+        own = (*block.reads, *updated_regions(block), *block.writes)
+        regions = (
+            *(Region(r.buffer, region_outside(block, r)) for r in own),
+            *guard_regions(block),
+            *bound_regions(loops_between(q, above)),
+        )
         found += ((q, r) for r in dict.fromkeys(regions) if storage_of(program, r.buffer) == storage)
     sizes = {tuple(x.extent for x in r.ranges) for _, r in found}
     if len(sizes) != 1 or any(r.buffer != storage for _, r in found):
@@ -318,7 +328,7 @@ def _tile_each(program: Program, touching: Sequence[Path], storage: str, above: 
     (size,) = sizes
     if all(n == ONE for n in size):
         return False
-    owners = {_owner([substitute(x.start, bindings(block_at(q))) for x in r.ranges], size, q, above) for q, r in found}
+    owners = {_owner([x.start for x in r.ranges], size, q, above) for q, r in found}
     return len(owners) == 1 and None not in owners
 
 

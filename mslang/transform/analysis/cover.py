@@ -16,10 +16,12 @@ from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
+from mslang.ir.region import resolved
 from mslang.ir.visit import Path, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
+from mslang.transform.analysis.accesses import guard_regions
 from mslang.transform.analysis.axis_bounds import narrowed
 from mslang.transform.analysis.definite_writes import Box as Box
-from mslang.transform.analysis.definite_writes import filled_box, moved, paved, provably_stored, viewed
+from mslang.transform.analysis.definite_writes import filled_box, moved, paved, provably_stored, stored_under, viewed
 from mslang.transform.analysis.dependence import storage_of, writers
 from mslang.transform.analysis.position import (
     axis_ranges,
@@ -36,6 +38,7 @@ from mslang.transform.analysis.position import (
     within_scope,
 )
 from mslang.transform.analysis.predicated_indices import Indices, collapsed, detect
+from mslang.transform.analysis.steady_boxes import is_steady, loaded_by
 
 
 class _Inside(msgspec.Struct, frozen=True):
@@ -83,7 +86,9 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
         return None
     short = narrowed(path)
     box = _provably_touched(short, region, above)
-    if box is None or short is path:
+    if box is None or loaded_by(box) & stored_under(path[len(above)]):
+        return None
+    if short is path:
         return box
     return arith.intersect_box(box, image(block_at(short), region), ranges_above(path))
 
@@ -111,11 +116,21 @@ def _produced(path: Path, region: Region, above: Path) -> Box | None:
             {a.name for a, pair in zip(block.axes, found.axes, strict=True) if _guards(c, *pair, ranges)} for c in loose
         ]
         if all(cut):
-            return filled if _leave_image(frozenset[str]().union(*cut), block, region) else None
+            named = {v for r in region.ranges for e in (r.start, r.extent) for v in free_vars(e)}
+            apart = [c for c, names in zip(loose, cut, strict=True) if names.isdisjoint(named)]
+            runs = all(_holds_first(c, found, ranges) for c in apart)
+            return filled if runs and _leave_image(frozenset[str]().union(*cut), block, region) else None
     inner = loop_ranges(loops_between(path, above)).keys()
     if inner >= frozenset[str]().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
         return filled_box(region.ranges, axis_ranges(block), {})
     return None
+
+
+def _holds_first(condition: Expr, found: _Inside, ranges: Mapping[str, Range]) -> bool:
+    """Does a condition hold where the loops begin on which a box does not depend? Else it, which keeps other axes than
+    the box names in their domains, may be false in all of them."""
+    moving = {v for r in found.box for e in (r.start, r.extent) for v in free_vars(e)}
+    return arith.proved(substitute(condition, {v: r.start for v, r in found.inner.items() if v not in moving}), ranges)
 
 
 def _may_be_idle(path: Path, region: Region, above: Path) -> bool:
@@ -295,8 +310,8 @@ def _uncut(r: Range, n: Expr, ranges: Mapping[str, Range]) -> Range:
 
 
 def produces_for(program: Program, producer: Path, consumer: Path, buffer: str) -> bool:
-    """Does one producer provably write, in each iteration of the loops around both, all that a consumer reads of a
-    buffer?"""
+    """Does one producer provably write, in each iteration of the loops around both, all that a consumer, or its
+    predicate, reads of a buffer?"""
     return _together(program, (producer,), consumer, buffer)
 
 
@@ -314,11 +329,18 @@ def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer
         for q in makers
         for w in block_at(q).writes
         if w.buffer == buffer
-        for box in (produced_box(q, w, shared[block_at(q).name]),)
-        if box is not None
+        for common in (shared[block_at(q).name],)
+        for box in (produced_box(q, w, common),)
+        if box is not None and is_steady(program, box, q, consumer, common)
     ]
     shape = all_buffers(program)[buffer]
     read = [consumed_box(consumer, r, above, shape) for r in block_at(consumer).reads if r.buffer == buffer]
+    inner = loop_ranges(loops_between(consumer, above))
+    read += [
+        arith.relax(resolved(r.ranges, shape), inner, whole_box(shape))
+        for r in guard_regions(block_at(consumer))
+        if r.buffer == buffer
+    ]
     inside = [arith.intersect_box(m, reached, ranges) for m, reached in made] if len(makers) > 1 else []
     return all(
         any(covers(m, box, shape, ranges) and covers(reached, box, shape, ranges) for m, reached in made)

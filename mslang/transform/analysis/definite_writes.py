@@ -254,17 +254,20 @@ def _contiguous(r: Range, inner: Mapping[str, Range], outer: Mapping[str, Range]
         return False
     ranges = {**outer, **inner}
     span, left = r.extent, terms
+    empty = {v for v in terms if not arith.proved(Binary("<=", ONE, inner[v].extent), ranges)}
     while left:
         found = next(
             (
                 v
-                for v, c in left.items()
+                for v, c in sorted(left.items(), key=lambda term: term[0] in empty)
                 if arith.proved(Binary("<=", c, span), ranges) and arith.proved(Binary("<=", ZERO, c), ranges)
             ),
             None,
         )
         if found is None:
             return False
+        if found in empty and (len(left) > 1 or not arith.proved(Binary("<=", span, left[found]), ranges)):
+            return False  # where it runs not at all, the box must have nothing left
         span = arith.add(span, arith.mul(left[found], arith.sub(inner[found].extent, ONE)))
         left = {v: c for v, c in left.items() if v != found}
     return True

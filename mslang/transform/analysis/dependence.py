@@ -11,8 +11,8 @@ import msgspec
 from mslang.ir.find import blocks_of
 from mslang.ir.program import Block, Program, Stmt
 from mslang.ir.visit import Path, walk_paths
-from mslang.transform.analysis.accesses import guard_loads, init_footprint, updated_regions
-from mslang.transform.analysis.position import block_at, leaves, scope_body, scope_buffers
+from mslang.transform.analysis.accesses import bound_loads, guard_loads, init_footprint, updated_regions
+from mslang.transform.analysis.position import block_at, leaves, loops_between, scope_body, scope_buffers
 
 
 class DependenceKind(StrEnum):
@@ -61,6 +61,13 @@ def storages_read(program: Program, block: Block) -> frozenset[str]:
     """The memory that a block reads (see `storage_of`): by its signature, in its init, and in its predicate."""
     extra = (*(r.buffer for r in init_footprint(block).reads), *(x.buffer for x in guard_loads(block)))
     return frozenset(storage_of(program, b) for b in (*buffers_read(block), *extra))
+
+
+def storages_deciding(program: Program, path: Path, above: Path) -> frozenset[str]:
+    """The memory (see `storage_of`) that decides which instances of the block at the end of a path run in one iteration
+    of the loops of `above`: what its predicate, its bindings and the bounds of the loops between read."""
+    loads = (*guard_loads(block_at(path)), *bound_loads(loops_between(path, above)))
+    return frozenset(storage_of(program, x.buffer) for x in loads)
 
 
 def reads_from(program: Program, block: Block, storage: str) -> bool:

@@ -13,8 +13,17 @@ from mslang.ir.expr import COMPARISONS, ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Block, For, Range, Region
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute
 from mslang.transform.analysis.cover import consumed_box, cuts_only_outside, produced_box
-from mslang.transform.analysis.definite_writes import stored_under
-from mslang.transform.analysis.position import bindings, block_at, loop_ranges, loops_above, ranges_above, scope_path
+from mslang.transform.analysis.definite_writes import stored_under, tile_numbers
+from mslang.transform.analysis.position import (
+    axis_ranges,
+    bindings,
+    block_at,
+    loop_ranges,
+    loops_above,
+    predicate_outside,
+    ranges_above,
+    scope_path,
+)
 from mslang.transform.analysis.predicated_indices import detect
 
 
@@ -131,8 +140,20 @@ def runs_once(path: Path, loops: Sequence[For]) -> bool:
     bindings = [a.binding for a in block_at(path).axes]
     if any(loop.var not in _variables(bindings) and not arith.equal(loop.extent, ONE) for loop in loops):
         return False
-    found = detect(bindings, loop_ranges(loops), block_at(path).predicate)
+    found = detect(bindings, loop_ranges(loops), predicate_outside(block_at(path)))
     return isinstance(found, arith.IterMap) and found.level != "affine"
+
+
+def tells_instance(block: Block) -> bool:
+    """Does an element that a block writes provably tell the values of its spatial axes?"""
+    ranges = axis_ranges(block)
+    axes = {a.name: ranges[a.name] for a in block.axes if a.kind == "spatial" and a.extent != ONE}
+    for region in block.writes:
+        numbers = tile_numbers(region.ranges, ranges)
+        found = None if numbers is None or not axes else detect(numbers, axes)
+        if axes and not (isinstance(found, arith.IterMap) and found.level in ("injective", "bijective")):
+            return False
+    return True
 
 
 def where_both_run(writer: Path, reader: Path, above: Path) -> Path:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import Binary
-from mslang.ir.program import For, Program
+from mslang.ir.find import all_buffers
+from mslang.ir.program import For, Program, Region
 from mslang.ir.reducers import combines_in_any_order
+from mslang.ir.region import resolved
 from mslang.ir.visit import Path, free_vars, map_region, substitute
-from mslang.transform.analysis.accesses import guard_regions, updated_regions
+from mslang.transform.analysis.accesses import bound_regions, guard_regions, updated_regions
 from mslang.transform.analysis.carried_dependence import (
     leaf_paths,
     storages_of,
@@ -23,7 +25,14 @@ from mslang.transform.analysis.dependence import storage_of, storages_written
 from mslang.transform.analysis.initialization import why_not_init_first
 from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once
 from mslang.transform.analysis.legality import why_not_affine
-from mslang.transform.analysis.position import bindings, block_at, loops_above
+from mslang.transform.analysis.position import (
+    bindings,
+    block_at,
+    loop_ranges,
+    loops_above,
+    loops_between,
+    whole_box,
+)
 from mslang.transform.analysis.reducers import known_reducers
 
 
@@ -59,15 +68,28 @@ def _why_handed_on(program: Program, path: Path, storage: str, above: Path) -> s
     """None if no instance of a block reads of a buffer what another instance writes."""
     block = block_at(path)
     written = [r for r in block.writes if storage_of(program, r.buffer) == storage]
-    values = bindings(block)
-    # The predicate and the bindings say what they read by the loops around.
+    values, inner = bindings(block), loops_between(path, above)
+    # The predicate, the bindings and the bounds of loops say what they read by the loops around.
     around = [map_region(w, lambda e: substitute(e, values)) for w in written]
-    for r in dict.fromkeys((*block.reads, *updated_regions(block), *guard_regions(block))):
-        if storage_of(program, r.buffer) != storage or any(r == w for w in (*written, *around)):
+    buffers = all_buffers(program)
+
+    def consumed(r: Region) -> Box:
+        return consumed_box(path, r, above, buffers[r.buffer])
+
+    def around_block(r: Region) -> Box:
+        shape = buffers[r.buffer]
+        return arith.relax(resolved(r.ranges, shape), loop_ranges(inner), whole_box(shape))
+
+    read = [
+        *((r, consumed) for r in dict.fromkeys((*block.reads, *updated_regions(block))) if r not in written),
+        *((r, around_block) for r in guard_regions(block) if r not in around),
+        *((r, around_block) for r in bound_regions(inner)),
+    ]
+    for r, box in read:
+        if storage_of(program, r.buffer) != storage:
             continue
         same = all(w.buffer == r.buffer for w in written)
-        mine = consumed_box(path, r, above)
-        if not same or not all(_disjoint(mine, consumed_box(path, w, above)) for w in written):
+        if not same or not all(_disjoint(box(r), consumed(w)) for w in written):
             return f"block `{block.name}` may read elements of `{storage}` that it writes in another iteration"
     return None
 

@@ -30,6 +30,7 @@ from mslang.transform.analysis.position import (
     leaves,
     loop_ranges,
     loops_above,
+    predicate_outside,
     ranges_above,
     scope_body,
 )
@@ -44,7 +45,7 @@ def affine_binding(path: Path, first: For | None = None) -> arith.IterMap | arit
     block = block_at(path)
     loops = loops_above(path)
     ranges = ranges_above(path) if first is None else loop_ranges(loops[index_of(loops, first) :])
-    return detect([a.binding for a in block.axes], ranges, block.predicate)
+    return detect([a.binding for a in block.axes], ranges, predicate_outside(block))
 
 
 def _affine_further_out(path: Path, first: For) -> bool:

@@ -176,6 +176,11 @@ def region_outside(block: Block, region: Region) -> tuple[Range, ...]:
     return tuple(Range(substitute(r.start, values), substitute(r.extent, values)) for r in region.ranges)
 
 
+def predicate_outside(block: Block) -> Expr:
+    """The predicate of a block in terms of the loops around the block; its axes hide loops of the same name."""
+    return substitute(block.predicate, bindings(block))
+
+
 def whole_box(buffer: Buffer) -> tuple[Range, ...]:
     """All of a buffer."""
     return tuple(Range(Const(0), n) for n in buffer.shape)

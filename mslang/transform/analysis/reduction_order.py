@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
-from mslang.ir.program import Axis, For
+from mslang.ir.program import Axis, Block, For
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, free_vars
+from mslang.transform.analysis.accesses import why_not_own_elements
 from mslang.transform.analysis.position import block_at, loop_ranges, loops_above, ranges_above
 from mslang.transform.analysis.reducers import known_reducers
+
+
+def runs_in_any_order(block: Block) -> bool:
+    """May the instances of a block run in any order: does none read what another one writes, but to combine with it
+    what may be combined so?"""
+    reduces = any(a.kind == "reduce" and a.extent != ONE for a in block.axes)
+    ordered = any(a.kind not in ("spatial", "reduce") for a in block.axes) or why_not_own_elements(block) is not None
+    return not ordered and (not reduces or combines_in_any_order(block, known_reducers()))
 
 
 def why_not_in_sequence(path: Path) -> str | None:

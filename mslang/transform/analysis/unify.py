@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.dtype import INDEX, size_of
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, dtype_of
+from mslang.ir.find import blocks_of
 from mslang.ir.print import print_expr
 from mslang.ir.program import HOLDERS, Block, Buffer, Evaluate, For, If, Let, Program, Range, Stmt, Store
 from mslang.ir.text import kind_text
 from mslang.ir.visit import free_vars, substitute, walk_expr
+from mslang.transform.analysis.reduction_order import runs_in_any_order
 
 FRAGMENTS = frozenset(HOLDERS)
 """Scopes whose elements have no address: an operand must ask for them by name."""
@@ -41,6 +43,8 @@ class Side(msgspec.Struct, frozen=True):
     buffers: Mapping[str, Buffer]
     body: tuple[Stmt, ...]
     kinds: Mapping[str, frozenset[str]]
+    in_any_order: bool = False
+    """Whether the one block that does it all may run its instances in any order."""
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -63,7 +67,8 @@ def side(
     """Statements with the blocks in them replaced by what they do (Mismatch: one does more than that)."""
     kinds: dict[str, frozenset[str]] = {}
     flat = tuple(_flat(body, values, dict(ranges), kinds, what))
-    return Side(buffers, flat, kinds)
+    blocks = [b for b in blocks_of(tuple(body)) if not blocks_of(b.body)]
+    return Side(buffers, flat, kinds, len(blocks) == 1 and runs_in_any_order(blocks[0]))
 
 
 def _flat(
@@ -181,7 +186,7 @@ def _orders(tile: Side, desc: Side) -> Iterator[tuple[Stmt, ...]]:
     yield tile.body
     loops, body = _nest(tile.body)
     wanted, _ = _nest(desc.body)
-    free = all(tile.kinds.get(s.var, frozenset()) <= {"spatial", "reduce"} for s in loops)
+    free = tile.in_any_order and all(s.var in tile.kinds for s in loops)
     if len(loops) != len(wanted) or len(loops) < 2 or not free:
         return
     if any((free_vars(s.start) | free_vars(s.extent)) & {x.var for x in loops} for s in loops):

@@ -158,7 +158,7 @@ def cache_write(
 
     Rejects:
         - an unknown storage scope
-        - a block that does not write the buffer, or reads it without having started it
+        - a block that does not write the buffer, or reads it without having started it, or accesses it by another name
         - one of `consumers` that does not read the buffer after the block, or consumers of what others write too
         - a block of which it is not known exactly what it writes
         - another block that accesses the buffer inside a loop over which the block still reduces
@@ -176,6 +176,7 @@ def cache_write(
             help=f"it writes {', '.join(f'`{b}`' for b in buffers_written(writer)) or 'nothing'}",
         )
     require_in_blocks(program, scope_body(program, path), primitive, read=(old.name,), written=(old.name,))
+    require_plain(program, writer, old, primitive)
     if consumers is not None:
         only_writer(program, path, old, primitive)
     users = () if consumers is None else users_of(program, path, old, writer, consumers, primitive)

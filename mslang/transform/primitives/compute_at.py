@@ -23,7 +23,7 @@ from mslang.transform.analysis.dependence import (
     producers,
     storages_written,
 )
-from mslang.transform.analysis.instances import domains_of, provable_domains, runs_all
+from mslang.transform.analysis.instances import domains_of, provable_domains, runs_all, tells_instance
 from mslang.transform.analysis.loop_kinds import require_nesting, require_own_writes
 from mslang.transform.analysis.position import (
     block_at,
@@ -100,6 +100,7 @@ def compute_at(program: Program, block: BlockRef, loop: Location, *, index: int 
     Rejects:
         - a loop of another scope, above the block itself, or with a vectorized loop at or above it
         - a block that is neither complete nor a reduction block, or whose predicate cannot be said of its axes
+        - a block that does not run for all values of its axes, of which several write the same element
         - a block that writes an output of its scope
         - a consumer that is not under the loop, or a producer after it
         - a position that is not before the first consumer
@@ -251,6 +252,13 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
             why="at another place it might access more than its enclosing block declares",
         )
 
+    if not runs_all(moving.path, domains) and not tells_instance(moving.block):
+        raise refuse(
+            "MS348",
+            primitive,
+            f"block `{block.name}` does not provably run for all values of its axes",
+            why="at another place it would for all, and several of them write the same element",
+        )
     reduced = {a.name: domains[a.name] for a in moving.block.axes if a.kind != "spatial"}
     if reduced and not runs_all(moving.path, reduced):
         raise refuse(

@@ -14,8 +14,9 @@ from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, For, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, conjuncts, free_vars, fresh, guarded, loads_of, substitute
+from mslang.transform.analysis.accesses import guard_regions
 from mslang.transform.analysis.cover import produces_for
-from mslang.transform.analysis.dependence import consumers
+from mslang.transform.analysis.dependence import storage_of, storages_deciding, storages_read, storages_written
 from mslang.transform.analysis.formula import formula_of, tidy_value
 from mslang.transform.analysis.legality import why_not_alone, why_not_complete
 from mslang.transform.analysis.loop_kinds import require_kinds
@@ -23,6 +24,7 @@ from mslang.transform.analysis.position import (
     axis_ranges,
     block_at,
     block_path,
+    index_of,
     leaves,
     loop_at,
     loop_path,
@@ -66,7 +68,8 @@ def decompose_padding(program: Program, block: BlockRef, loop: LoopRef) -> Outco
         - a condition that is always true
         - a condition that does not bound one axis, alone and with step 1, by a size
         - bounds between which there is not provably anything
-        - a reader under the loop that may read what is not written in the same iteration
+        - a reader under the loop that may read what is not written before in the same iteration
+        - a block under the loop that writes what the predicate of the block, or the bounds of a loop, read
 
     Source: TVM decompose_padding
     """
@@ -93,6 +96,7 @@ def decompose_padding(program: Program, block: BlockRef, loop: LoopRef) -> Outco
     pad = _padding(old)
     inside = _inside(old, pad)
     _require_readers(program, path, top)
+    _require_steady(program, path, above)
     inner = chain[next(k for k, s in enumerate(chain) if s is top) :]
     taken = taken_names(program)
     fill = _fill_nest(program, old, pad, inner, taken)
@@ -189,20 +193,41 @@ def _bound(block: Block, condition: Expr) -> tuple[str, bool, Expr]:
 
 
 def _require_readers(program: Program, path: Path, loop: For) -> None:
-    """What is under the loop reads only what the same iteration writes: it may find the rest filled already."""
-    block = block_at(path)
-    inside = {b.name for b in leaves(loop)}
-    for user in consumers(program, path):
+    """What is under the loop reads only what the same iteration has written: it may find the rest filled already."""
+    block, order = block_at(path), leaves(loop)
+    buffer = block.writes[0].buffer
+    storage = storage_of(program, buffer)
+    for k, user in enumerate(order):
+        if user is block or storage not in storages_read(program, user):
+            continue
         reader = path_of(program, BlockRef(user.name), PRIMITIVE)
-        buffer = block.writes[0].buffer
-        if user.name in inside and not produces_for(program, path, reader, buffer):
+        later = k > index_of(order, block) and all(
+            x.buffer == buffer for x in (*user.reads, *guard_regions(user)) if storage_of(program, x.buffer) == storage
+        )
+        if not (later and produces_for(program, path, reader, buffer)):
             raise refuse(
                 "MS374",
                 PRIMITIVE,
                 f"block `{user.name}` may read elements of `{buffer}` that block `{block.name}` writes in other "
                 "iterations "
-                f"of loop `{loop.var}`",
+                f"of loop `{loop.var}`, or later in the same",
                 why="it would find the constant instead",
+            )
+
+
+def _require_steady(program: Program, path: Path, above: Path) -> None:
+    """What is under the loop changes nothing that decides where the block runs: it would fill other elements."""
+    deciding = storages_deciding(program, path, above)
+    for other in leaves(above[-1]):
+        changed = sorted(deciding & storages_written(program, other))
+        if changed:
+            raise refuse(
+                "MS374",
+                PRIMITIVE,
+                f"block `{other.name}` writes `{changed[0]}` under loop `{loop_at(above).var}`",
+                why=f"the predicate of block `{block_at(path).name}`, or the bounds of a loop, read it, and the block "
+                "that fills is to run where they hold later",
+                help="decompose at a loop inside that does not hold that block",
             )
 
 

@@ -12,9 +12,14 @@ from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Block, For, Program
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, free_vars, fresh, substitute
-from mslang.transform.analysis.accesses import guard_loads, init_footprint
+from mslang.transform.analysis.accesses import init_footprint
 from mslang.transform.analysis.cover import produces_for
-from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
+from mslang.transform.analysis.dependence import (
+    storage_of,
+    storages_deciding,
+    storages_read,
+    storages_written,
+)
 from mslang.transform.analysis.initialization import why_may_not_iterate
 from mslang.transform.analysis.instances import runs_once
 from mslang.transform.analysis.legality import affine_binding, why_not_alone, why_not_reduction
@@ -69,7 +74,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
         - a loop that is not above the block in its scope
         - a loop inside another that a reduction axis depends on: the initialisation would be repeated
         - another block under the loop that reads what the block writes before the reduction has started it, or that
-          writes what the init reads
+          writes what the init, the predicate or the bounds of a loop read
         - loops at or under it that run the same instance of the block again
         - a loop of the reduction that may have no iterations
         - a spatial loop whose bounds depend on a reduction loop
@@ -134,14 +139,22 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
 def _require_apart_from_others(program: Program, path: Path, above: Path) -> None:
     """No other block under the loop may come between the old place of the init and the new one (MS319).
 
-    What others read of the buffers must be what the block has written before, in the same iteration; what the init and
-    the predicate read must not be written there.
+    What others read of the buffers must be what the block has written before, in the same iteration; what the init, the
+    predicate and the bounds of loops read must not be written there.
     """
     block, top = block_at(path), loop_at(above)
     order = leaves(top)
     own = storages_written(program, block)
-    needed = {storage_of(program, r.buffer) for r in init_footprint(block).reads}
-    needed |= {storage_of(program, x.buffer) for x in guard_loads(block)}
+    deciding = storages_deciding(program, path, above)
+    if deciding & own:
+        raise refuse(
+            "MS319",
+            "decompose_reduction",
+            f"the init of block `{block.name}` cannot be moved before loop `{top.var}`",
+            why=f"the block writes `{min(deciding & own)}`, which decides how often it runs",
+            help="decompose at the innermost loop whose bounds do not depend on it",
+        )
+    needed = deciding | {storage_of(program, r.buffer) for r in init_footprint(block).reads}
     for other in order:
         if other is block:
             continue
@@ -151,7 +164,8 @@ def _require_apart_from_others(program: Program, path: Path, above: Path) -> Non
                 "MS319",
                 "decompose_reduction",
                 f"the init of block `{block.name}` cannot be moved before loop `{top.var}`",
-                why=f"block `{other.name}` writes `{changed[0]}` under the loop, which the init or the predicate reads",
+                why=f"block `{other.name}` writes `{changed[0]}` under the loop, which the init, the predicate or the "
+                "bounds of a loop read",
                 help="decompose at a loop inside that does not hold that block",
             )
         user = path_to_block(program, other.name) or ()

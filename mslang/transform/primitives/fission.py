@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import Expr, Var
 from mslang.ir.program import For, Program, Stmt
-from mslang.ir.visit import Path, bodies, fresh, substitute, walk_paths
+from mslang.ir.visit import Path, bodies, fresh, substitute, walk, walk_paths
+from mslang.transform.analysis.accesses import bound_loads
 from mslang.transform.analysis.carried_dependence import leaf_paths, why_unplaced
-from mslang.transform.analysis.dependence import storages_read, storages_written
+from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
 from mslang.transform.analysis.loop_distribution import Under, why_order_matters
 from mslang.transform.analysis.plain_loops import require_distinct, require_plain
 from mslang.transform.analysis.position import (
@@ -337,12 +338,18 @@ def _in_the_way(program: Program, body: tuple[Stmt, ...], tops: Sequence[For], p
 def _meet(program: Program, a: Stmt, b: Stmt) -> bool:
     (reads, writes), (its_reads, its_writes) = (
         (
-            frozenset[str]().union(*(storages_read(program, x) for x in leaves(s))),
+            frozenset[str]().union(_bounding(program, s), *(storages_read(program, x) for x in leaves(s))),
             frozenset[str]().union(*(storages_written(program, x) for x in leaves(s))),
         )
         for s in (a, b)
     )
     return bool(writes & (its_reads | its_writes) or reads & its_writes)
+
+
+def _bounding(program: Program, s: Stmt) -> frozenset[str]:
+    """The memory that the bounds of loops read, at or under a statement."""
+    loops = (x for x in walk((s,), into_blocks=False) if isinstance(x, For))
+    return frozenset(storage_of(program, x.buffer) for x in bound_loads(loops))
 
 
 def _found(program: Program, loop: For) -> Path:

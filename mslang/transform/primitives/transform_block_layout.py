@@ -71,6 +71,14 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
     for a in old.axes:
         if a.kind not in ("spatial", "reduce"):
             raise refuse("MS389", primitive, f"axis `{a.name}` is {a.kind}", why="its iterations have an order")
+    reason = why_not_own_elements(old)
+    if reason is not None:
+        raise refuse(
+            "MS389",
+            primitive,
+            f"the instances of block `{old.name}` must keep their order",
+            why=reason,
+        )
     if any(a.kind == "reduce" and a.extent != ONE for a in old.axes) and not combines_in_any_order(
         old, known_reducers()
     ):
@@ -79,14 +87,6 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
             primitive,
             f"the order in which block `{old.name}` combines values must be kept",
             why="no known reducer says that it may come in another",
-        )
-    reason = why_not_own_elements(old)
-    if reason is not None:
-        raise refuse(
-            "MS389",
-            primitive,
-            f"the instances of block `{old.name}` must keep their order",
-            why=reason,
         )
     renamed = IndexMap(tuple(a.name for a in old.axes), map.at([Var(a.name) for a in old.axes]))
     ranges = {a.name: Range(ZERO, a.extent) for a in old.axes}
@@ -112,8 +112,9 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
         taken.add(var)
         axes.append(Axis(name, extent, kind, Var(var)))
         into.append(LoopRef(var))
-    # Each loop of the nest is an axis: the predicate may call it by either name.
-    looped = replace(old, predicate=substitute(old.predicate, {s.var: Var(a.name) for s, a in _pairs(loops, old)}))
+    # Each loop of the nest is an axis: the predicate may call it by either name. Axes hide loops of the same name.
+    called = {s.var: Var(a.name) for s, a in _pairs(loops, old) if s.var not in ranges}
+    looped = replace(old, predicate=substitute(old.predicate, called))
     made = _over(looped, tuple(axes), inverse)
     stmt: Stmt = made
     for ref, a in zip(reversed(into), reversed(axes), strict=True):

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import COMPARISONS, LOGICAL, ONE, Binary, Expr
+from mslang.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Binary, Expr, Select
 from mslang.ir.program import Block, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
-from mslang.ir.visit import Path, free_vars, guarded, replace_at, substitute
+from mslang.ir.visit import Path, free_vars, guarded, loads_of, replace_at, substitute
 from mslang.transform.analysis.position import loop_range
 
 
@@ -94,14 +94,23 @@ def _condition(e: Expr, values: Mapping[str, Expr], ranges: Mapping[str, Range] 
 
 def guard(body: tuple[Stmt, ...], condition: Expr) -> tuple[Stmt, ...]:
     """Statements that do nothing where a condition on the loops around them is false: it joins the predicate of each
-    block, and an `if` around each statement that stands in no block."""
+    block, and an `if` around each statement that stands in no block. Nor are bounds loaded there, which may be out of
+    bounds."""
     out: list[Stmt] = []
     for s in body:
         match s:
             case For():
-                out.append(replace(s, body=guard(s.body, condition)))
+                start, extent = _loaded_where(condition, s.start), _loaded_where(condition, s.extent)
+                out.append(replace(s, start=start, extent=extent, body=guard(s.body, condition)))
             case Block():
                 out.append(replace(s, predicate=guarded(s.predicate, (condition,))))
             case _:
                 out.append(If(condition, (s,)))
     return tuple(out)
+
+
+def _loaded_where(condition: Expr, bound: Expr) -> Expr:
+    """The bound of a loop, 0 where a condition is false on which it depends where it loads."""
+    used = free_vars(condition)
+    where = any(not used.isdisjoint(free_vars(i)) for x in loads_of(bound) for i in x.indices)
+    return Select(condition, bound, ZERO) if where else bound

@@ -16,7 +16,7 @@ from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Axis, Block, Buffer, For, If, Program, Range, Region, Stmt, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, free_vars, fresh, loads_of, stmt_exprs, substitute, walk, walk_expr
-from mslang.transform.analysis.accesses import updated_regions
+from mslang.transform.analysis.accesses import guard_loads, updated_regions
 from mslang.transform.analysis.carried_dependence import leaf_paths, reaches, why_unplaced
 from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import storage_of, writers
@@ -100,6 +100,8 @@ def _require_plain_body(here: _Padding) -> None:
         inside = tuple(walk((*block.body, *(block.init or ()))))
         if block.views or not all(isinstance(s, Store | If) for s in inside):
             raise here.refused(f"block `{block.name}` holds more than branches and stores")
+        if any(reaches(loop.var, i, q) for x in guard_loads(block) for i in x.indices):
+            raise here.refused(f"the predicate or a binding of block `{block.name}` loads what may be out of bounds")
         for e in (x for s in inside for whole in stmt_exprs(s) for x in walk_expr(whole)):
             if isinstance(e, Load) and any(True for i in e.indices for _ in loads_of(i)):
                 raise here.refused(f"block `{block.name}` reads where data say, which zeros might not")

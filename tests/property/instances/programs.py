@@ -9,7 +9,7 @@ import msgspec
 
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
-from tests.property.instances import nests, reductions, shared
+from tests.property.instances import deciding, nests, reductions, shared
 from tests.property.instances.scene import Buffer, Dim, Scene
 from tests.property.instances.sites import Lines, indented
 
@@ -36,6 +36,12 @@ KINDS: Mapping[Callable[[Scene], Lines], int] = {
     shared.side_by_side: 16,
     shared.halo: 5,
     shared.staged: 4,
+    deciding.continued: 3,
+    deciding.hiding: 3,
+    deciding.counted: 3,
+    deciding.watched: 4,
+    deciding.bounded: 1,
+    deciding.aliased: 1,
 }
 """The kinds of nests, and how often each is drawn."""
 

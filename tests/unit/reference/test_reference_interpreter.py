@@ -539,3 +539,18 @@ def test_every_function(name: str, expected):
     x = np.array([0.25, 0.5, 1.5, 2.5, 7.75]) * (1 if name in ("log", "sqrt", "rsqrt") else -1)
     p = parse_program(f"program p(x: f64[5], out y: f64[5]) {{ block b[i: 5] {{ y[i] = {name}(x[i]) }} }}")
     assert run(p, {"x": x})["y"].tolist() == pytest.approx([expected(v) for v in x], rel=1e-15)
+
+
+def test_an_instance_that_stores_twice_by_two_names_of_the_memory_does_not_run_twice():
+    program = parse_program(
+        """program p(inout U: i32[6]) {
+            for i in 0..1 {
+                block o[z: 1 = i] {
+                    view V: i32[6] = U[0..6]
+                    for j in 0..4 { block n[x: 6 = j + 2] { U[x] = 1 V[x] = 2 } }
+                }
+            }
+        }"""
+    )
+    found = run(program, {"U": np.zeros(6, np.int32)})
+    assert found["U"].tolist() == [0, 0, 2, 2, 2, 2]

@@ -387,3 +387,22 @@ def test_a_copy_of_what_other_iterations_write_at_the_same_time() -> None:
     cache_read(parse_program(text.format(kind="")), block("w"), buffer("T"))
     with refused("MS346", "parallel loop `j`", "may access the same elements of `T`"):
         cache_read(parse_program(text.format(kind=" @ parallel")), block("w"), buffer("T"))
+
+
+ALIASED = """program p(A: f32[8], out C: f32[8], out Q: f32[8]) {
+    for i in 0..1 {
+        block outer[z: 1 = i] {
+            writes C[0..8], Q[0..8]
+            view v: f32[8] = C[0..8]
+            for j in 0..8 { block w[x: 8 = j] { BODY } }
+        }
+    }
+}"""
+
+
+@pytest.mark.parametrize("body", ["v[x] = 1.0 C[x] = A[x] Q[x] = 2.0", "v[x] = A[x] Q[x] = C[x]"])
+def test_cache_write_refuses_a_block_that_accesses_the_buffer_by_another_name(body: str):
+    with refused("MS352", "block `w` accesses `v` as `C` too"):
+        cache_write(parse_program(ALIASED.replace("BODY", body)), block("w"), buffer("v"))
+    plain = parse_program(ALIASED.replace("BODY", "v[x] = A[x] Q[x] = 2.0"))
+    same(plain, cache_write(plain, block("w"), buffer("v")).program)

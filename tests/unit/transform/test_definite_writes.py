@@ -3,9 +3,11 @@
 import pytest
 
 from mslang.ir.program import Program
+from mslang.sema.program import parse_program
 from mslang.transform.primitives.caching import cache_inplace, cache_read, cache_write
 from mslang.transform.primitives.read_write_at import write_at
 from mslang.transform.primitives.reindex import reindex_cache_read, reindex_cache_write
+from tests.unit.transform.meaning import same, scheduled
 from tests.unit.transform.programs import block, buffer, index_map, loop, refused
 from tests.unit.transform.staged import accepted, program
 
@@ -143,3 +145,32 @@ def test_cache_read_of_a_prefix_that_is_written() -> None:
         body = body.replace("j in 4", "j in 6").replace("i: 4", "i: 6")
         q = program("A: f32[8], out B: f32[6]", f"alloc T: f32[8]\n {body}")
         cache_read(q, block("b"), buffer("T"))
+
+
+@pytest.mark.parametrize("condition", ["x < 3 and x < 5", "x < 5 and x < 3", "x < 3 and x < 3"])
+def test_of_several_bounds_of_an_axis_the_least_counts(condition: str):
+    before = parse_program(f"""program p(A: f32[8], inout T: f32[8]) {{
+        for i in 0..8 {{ block a[x: 8 = i] {{ if {condition} {{ T[x] = A[x] }} }} }}
+    }}""")
+    same(before, cache_write(before, block("a"), buffer("T")).program)
+
+
+def test_full_tiles_of_which_there_are_none_write_nothing() -> None:
+    before, after = scheduled(
+        "program p(A: f32[6], inout B: f32[6]) {"
+        " for l in 0..2, a in 0..3 { block b[i: 6 = a * 2 + l] { B[i] = A[i] } } }",
+        "let l, a = b.loops() let l0, l1, l2 = l.split([_, 2, 2], tail = peel)",
+    )
+    same(before, after)
+    with refused("MS332", "it is not known which part of `B` block `b` writes"):
+        cache_write(after, block("b"), buffer("B"))
+    same(before, cache_write(after, block("b_tail"), buffer("B")).program)
+
+
+def test_full_tiles_of_which_there_may_be_none_are_known() -> None:
+    before, after = scheduled(
+        "program p[n: dyn(1..40)](A: f32[n], inout B: f32[n]) { for l in 0..n { block b[i: n = l] { B[i] = A[i] } } }",
+        "let l0, l1 = b.i.split([_, 16], tail = peel)",
+    )
+    for size in (3, 16, 35):
+        same(before, cache_write(after, block("b"), buffer("B")).program, n=size)

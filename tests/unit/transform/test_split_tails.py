@@ -310,3 +310,17 @@ def test_a_concurrent_loop_below_keeps_what_it_has_to_itself():
 def test_a_factor_must_be_positive_whatever_the_tail():
     with refused("MS306", "positive"):
         split(copy(10), loop("i"), [None, Const(0)], tail="peel")
+
+
+@pytest.mark.parametrize("condition", ["F[x] < 1.0", "F[10 - x] < 1.0"])
+def test_pad_refuses_a_predicate_that_would_load_out_of_bounds(condition: str):
+    program = """program p(A: f32[10], F: f32[11], out B: f32[10]) {
+        alloc T: f32[10]
+        for z in 0..10 { block zero[x: 10 = z] { T[x] = 1.0 } }
+        for i in 0..10 { block a[x: 10 = i] { where CONDITION T[x] = A[0] } }
+        for j in 0..10 { block b[x: 10 = j] { B[x] = T[x] } }
+    }"""
+    with refused("MS356", "the predicate or a binding of block `a` loads what may be out of bounds"):
+        split(parse_program(program.replace("CONDITION", condition)), loop("i"), sizes(None, 4), tail="pad")
+    steady = parse_program(program.replace("CONDITION", "F[0] < 1.0"))
+    same(steady, split(steady, loop("i"), sizes(None, 4), tail="pad").program)

@@ -111,6 +111,28 @@ def test_loops_in_another_order(order):
     same(tiled(), tensorize(p, loop(first), PRODUCT).program)
 
 
+IN_ORDER = {
+    "combined in order": (
+        "block m[| q: 4, r: 4] { init {} c[0, 0] = c[0, 0] * 2.0 + a[r, q] }",
+        "block s[| x: 4 = i, y: 4 = j] { init {} C[0, 0] = C[0, 0] * 2.0 + A[x, y] }",
+    ),
+    "handed on": (
+        "block m[q: 4, r: 4] { c[r, q + 1] = c[r + 1, q] + a[r, q] }",
+        "block s[x: 4 = i, y: 4 = j] { C[x, y + 1] = C[x + 1, y] + A[x, y] }",
+    ),
+}
+
+
+@pytest.mark.parametrize(("desc", "tile"), IN_ORDER.values(), ids=IN_ORDER)
+def test_loops_that_must_keep_their_order(desc: str, tile: str):
+    text = f'intrin ordered(a: f32[4, 4], inout c: f32[5, 5]) {{ desc {{ {desc} }} impl llvm "; nothing" }}'
+    before = f"program p(A: f32[4, 4], inout C: f32[5, 5]) {{ for i in 4, j in 4 {{ {tile} }} }}"
+    refuses("MS380", lambda: tensorize(parse_program(before), loop("i"), parse_intrin(text)), "index 0 of `")
+    turned = before.replace("[x, y]", "[y, x]").replace("C[x, y + 1] = C[x + 1, y]", "C[y, x + 1] = C[y + 1, x]")
+    p = parse_program(turned)
+    same(p, tensorize(p, loop("i"), parse_intrin(text)).program)
+
+
 def test_a_reduction_started_by_the_description():
     whole = parse_intrin(
         "intrin whole(a: f32[4, 8], b: f32[8, 4], out c: f32[4, 4]) {\n"
