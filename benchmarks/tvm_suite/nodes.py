@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
-from mslang.interop.tvmscript.directions import directed
+from mslang.interop.directions import directed
 from mslang.ir.expr import Const, Expr, Load
 from mslang.ir.find import all_buffers, blocks_of, path_to_loop
 from mslang.ir.program import Param, Program

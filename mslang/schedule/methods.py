@@ -564,7 +564,7 @@ class Methods:
 
         Rejects:
             - an unknown storage scope
-            - a block that does not write the buffer, or reads it without having started it
+            - a block that does not write the buffer, or reads it without having started it, or accesses it by another name
             - one of `consumers` that does not read the buffer after the block, or consumers of what others write too
             - a block of which it is not known exactly what it writes
             - another block that accesses the buffer inside a loop over which the block still reduces
@@ -888,6 +888,7 @@ class Methods:
         Rejects:
             - a loop of another scope, above the block itself, or with a vectorized loop at or above it
             - a block that is neither complete nor a reduction block, or whose predicate cannot be said of its axes
+            - a block that does not run for all values of its axes, of which several write the same element
             - a block that writes an output of its scope
             - a consumer that is not under the loop, or a producer after it
             - a position that is not before the first consumer
@@ -1075,7 +1076,7 @@ class Methods:
             - a loop that is not above the block in its scope
             - a loop inside another that a reduction axis depends on: the initialisation would be repeated
             - another block under the loop that reads what the block writes before the reduction has started it, or that
-              writes what the init reads
+              writes what the init, the predicate or the bounds of a loop read
             - loops at or under it that run the same instance of the block again
             - a loop of the reduction that may have no iterations
             - a spatial loop whose bounds depend on a reduction loop
@@ -1802,7 +1803,8 @@ class Methods:
             - a condition that is always true
             - a condition that does not bound one axis, alone and with step 1, by a size
             - bounds between which there is not provably anything
-            - a reader under the loop that may read what is not written in the same iteration
+            - a reader under the loop that may read what is not written before in the same iteration
+            - a block under the loop that writes what the predicate of the block, or the bounds of a loop, read
 
         Source: TVM decompose_padding
         """

@@ -32,7 +32,7 @@ WRONG: list[tuple[Callable[[ms.Schedule], object], str, str]] = [
         "MS203",
         "takes `read` or `write` as `access`, not reads",
     ),
-    (lambda s: s.choose([1, 2], [-1.0, 1.0], name="c"), "MS203", "one weight, of 0 or more"),
+    (lambda s: s.choose([1, 2], [-1.0, 1.0], name="c"), "MS203", "one finite weight, of 0 or more"),
 ]
 
 
