@@ -94,7 +94,8 @@ class _Notes:
         self.buffers = list(p.allocs)
         self.carried: set[tuple[str, str]] = set()
         self.taken = set(used_names(p))
-        self.seen: set[str] = set()
+        # A `let` may have the name of a loop around its block, which the block does not see.
+        self.seen = {s.var for s in walk_program(p.body) if isinstance(s, ir.For)}
         # Concurrent iterations carry nothing: each has memory of its own.
         self.concurrent = {
             s.var

@@ -16,6 +16,7 @@ from mslang.ir.expr import Binary, Const, Load, Var
 from mslang.ir.operators import Value, call, select
 from mslang.ir.program import For, Program, Stmt, Store, While
 from mslang.runtime.kernel import load
+from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from tests.unit.llvm.support import executable, loaded, run
 
@@ -230,3 +231,11 @@ def test_lets_of_every_type(kind: str):
                 with b.let("far", at > 3) as far, b.let("v", x[i, at]) as v:
                     y[i, j] = select(far, v * half, v - half)
     agrees(b.finish(), X=X)
+
+
+def test_a_let_may_have_the_name_of_a_loop_around_its_block():
+    for value, used in (("A[i] * 2.0", "A[i]"), ("1.0", "f32(i)"), ("7 - i", "A[i]")):
+        p = parse_program(f"""program p(A: f32[8], out B: f32[8]) {{
+            for x in 8 {{ block b[i: 8 = x] {{ let x = {value}  B[i] = f32(x) + {used} }} }}
+        }}""")
+        agrees(p, A=X.ravel()[:8])
