@@ -239,3 +239,14 @@ def test_a_let_may_have_the_name_of_a_loop_around_its_block():
             for x in 8 {{ block b[i: 8 = x] {{ let x = {value}  B[i] = f32(x) + {used} }} }}
         }}""")
         agrees(p, A=X.ravel()[:8])
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+def test_zeros_of_both_signs_in_like_expressions(kind: str):
+    p = parse_program(f"""program p(A: f32[8], out B: f32[8], out C: f32[8]) {{
+        for j in 8 @ {kind} {{ block b[i: 8 = j] {{ B[i] = A[i] * 0.0  C[i] = A[i] * -0.0 }} }}
+    }}""")
+    found = agrees(p, A=np.ones(8, np.float32))
+    plus, minus = loaded(p)(np.ones(8, np.float32))
+    assert not np.signbit(plus).any() and np.signbit(minus).all()
+    assert np.array_equal(np.signbit(minus), np.signbit(found["C"]))
