@@ -73,6 +73,11 @@ def indexes(s: For, buffers: Collection[str]) -> bool:
     )
 
 
+def stored(body: Body) -> frozenset[str]:
+    """The buffers that statements store to."""
+    return frozenset(s.buffer for s in walk(body) if isinstance(s, Store | Atomic))
+
+
 def weight(body: Body) -> int:
     """How many statements a body is once its unrolled loops are unrolled."""
     total = 0
