@@ -78,6 +78,12 @@ def stored(body: Body) -> frozenset[str]:
     return frozenset(s.buffer for s in walk(body) if isinstance(s, Store | Atomic))
 
 
+def changes_bounds(s: For) -> bool:
+    """Whether a loop stores to what its bounds load: these are as they were before the first iteration."""
+    read = {x.buffer for e in (s.start, s.extent) for x in loaded(e)}
+    return bool(read) and not read.isdisjoint(stored(s.body))
+
+
 def weight(body: Body) -> int:
     """How many statements a body is once its unrolled loops are unrolled."""
     total = 0

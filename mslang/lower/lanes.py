@@ -22,7 +22,7 @@ from mslang.kernel.nodes import (
     While,
 )
 from mslang.kernel.visit import walk
-from mslang.lower.analysis import Access, accesses
+from mslang.lower.analysis import Access, accesses, changes_bounds
 from mslang.target.description import Target
 
 _WIDE = 4
@@ -69,6 +69,8 @@ def chunks(trips: int, native: int, *, wide: bool, masks: bool) -> list[Chunk]:
 def vectorizable(loop: For) -> bool:
     """Whether all iterations can run as lanes: no buffer of their own, no loop bounds or addresses that forbid it."""
     varying = {loop.var}
+    if changes_bounds(loop):
+        return False
     loaded = {a.buffer for a in accesses(loop.body) if isinstance(a, Load)}
     return all(_fits(s, loop.var, varying, loaded) for s in walk(loop.body))
 

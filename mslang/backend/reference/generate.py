@@ -21,7 +21,7 @@ from mslang.backend.reference.sharing import Sharing, is_concurrent, sharing_of
 from mslang.ir.dtype import parts
 from mslang.ir.expr import TRUE, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Buffer, Evaluate, For, If, Let, Program, Region, Stmt, Store, While
-from mslang.ir.visit import conjuncts, free_vars
+from mslang.ir.visit import conjuncts, free_vars, loads_of
 
 DEEPEST = 14
 """Python loops within each other before a nest is cut."""
@@ -185,6 +185,7 @@ class _Generator:
             and isinstance(inner := s.body[0], For)
             and not (self.concurrent and is_concurrent(inner))
             and not (free_vars(inner.start) | free_vars(inner.extent)) & {x.var for x in nest}
+            and not any(loads_of(e) for e in (inner.start, inner.extent))
         ):
             nest.append(inner)
             s = inner

@@ -250,3 +250,31 @@ def test_zeros_of_both_signs_in_like_expressions(kind: str):
     plus, minus = loaded(p)(np.ones(8, np.float32))
     assert not np.signbit(plus).any() and np.signbit(minus).all()
     assert np.array_equal(np.signbit(minus), np.signbit(found["C"]))
+
+
+@pytest.mark.parametrize(
+    ("loop", "body"),
+    [
+        ("i in N[0]..N[0] + 1", "N[0] = 5  B[i] = B[i] + 1"),
+        ("i in N[0]..N[0] + 3 @ unrolled", "N[0] = N[0] + 5  B[i] = B[i] + 1"),
+        ("i in 0..N[1] @ vectorized", "N[i] = 16"),
+        ("i in 0..N[1]", "if i < 4 { B[i] = 7 }  B[i + 9] = 3  N[1] = 2"),
+        ("i in 0..N[1]", "for j in 0..N[2] { B[i] = B[i] + 1  N[2] = 1 }"),
+    ],
+)
+def test_a_loop_runs_as_long_as_its_bounds_said_before_it(loop: str, body: str):
+    p = parse_program(f"""program p(inout N: i64[20], inout B: i64[20]) {{
+        block b[] {{ for {loop} {{ {body} }} }}
+    }}""")
+    agrees(p, N=np.full(20, 9), B=np.zeros(20, np.int64))
+
+
+def test_copies_do_not_run_ahead_in_a_loop_that_changes_its_length():
+    p = parse_program("""program p(inout N: i64[1], A: f32[16], inout B: f32[16]) {
+        alloc T: f32[16]
+        for i in 0..N[0] @ serial("pipeline.stages" = 2) {
+            block c[k: 16 = i] { T[k] = A[k] }
+            block d[k: 16 @ opaque = i] { B[k] = T[k]  N[0] = 2 }
+        }
+    }""")
+    agrees(p, N=np.array([8]), A=X.ravel()[:16], B=np.zeros(16, np.float32))
