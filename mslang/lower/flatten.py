@@ -16,7 +16,7 @@ from mslang.ir.find import used_names
 from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.program import Block, Buffer, Program, View
 from mslang.ir.reduction import Update
-from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr
+from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, substitute
 from mslang.ir.visit import walk as walk_program
 from mslang.kernel.nodes import (
     AUTO_VECTORIZE,
@@ -36,13 +36,14 @@ from mslang.kernel.nodes import (
     While,
     Within,
 )
-from mslang.kernel.visit import walk
+from mslang.kernel.visit import map_deep, walk
 from mslang.lower.analysis import accesses
 from mslang.lower.carry import carried_between
 from mslang.lower.fold import fold
 from mslang.lower.instructions import text_for
 from mslang.target.description import Target
 from mslang.transform.analysis.alignment import alignments
+from mslang.transform.analysis.definite_writes import stored_under
 
 
 class _Names(NamedTuple):
@@ -143,7 +144,9 @@ def _statement(s: ir.Stmt, names: _Names, notes: _Notes) -> Body:
 
 def _block(s: Block, names: _Names, notes: _Notes) -> Body:
     outer = names
-    axes = {a.name: _rewrite(a.binding, outer) for a in s.axes}
+    bound = {a.name: _rewrite(a.binding, outer) for a in s.axes}
+    held = _held_axes(s, bound, outer, notes)
+    axes = {n: Var(held[n]) if n in held else e for n, e in bound.items()}
     views = {**outer.views}
     for v in s.views:
         inside = outer._replace(values={**outer.values, **axes})
@@ -163,12 +166,34 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
         before = init if first == TRUE else (If(first, init),)
         body, touching = (*before, *body), (*before, *meaning)
     predicate = fold(_rewrite(s.predicate, inner))
-    _note_carried(s, axes, predicate, touching, notes)
+    _note_carried(s, bound, *_put_back(predicate, touching, {name: bound[n] for n, name in held.items()}), notes)
     body = body if predicate == TRUE else (If(predicate, body),)
-    if not notes.checked:
-        return body
-    shown = {n: e for n, e in axes.items() if not any(loads_of(e))}
-    return (Within(s.name, tuple(shown), tuple(shown.values()), body),)
+    if notes.checked:
+        shown = {n: e for n, e in axes.items() if not any(loads_of(e))}
+        body = (Within(s.name, tuple(shown), tuple(shown.values()), body),)
+    for n, name in held.items():
+        body = (Let(name, bound[n], body),)
+    return body
+
+
+def _held_axes(s: Block, bound: Mapping[str, Expr], names: _Names, notes: _Notes) -> dict[str, str]:
+    """Names for the values of those axes that are bound to what the block itself may change."""
+    changing = {_storage(b, names) for b in stored_under(s)}
+    return {n: notes.name(n) for n, e in bound.items() if any(x.buffer in changing for x in loads_of(e))}
+
+
+def _storage(buffer: str, names: _Names) -> str:
+    """The buffer whose memory a name stands for."""
+    while (view := names.views.get(buffer)) is not None:
+        buffer = view.source.buffer
+    return buffer
+
+
+def _put_back(predicate: Expr, body: Body, values: Mapping[str, Expr]) -> tuple[Expr, Body]:
+    """A predicate and statements with values in place of the names that hold them."""
+    if not values:
+        return predicate, body
+    return substitute(predicate, values), map_deep(body, lambda e: substitute(e, values))
 
 
 def _streams(s: Block) -> Mapping[str, Expr]:

@@ -278,3 +278,18 @@ def test_copies_do_not_run_ahead_in_a_loop_that_changes_its_length():
         }
     }""")
     agrees(p, N=np.array([8]), A=X.ravel()[:16], B=np.zeros(16, np.float32))
+
+
+@pytest.mark.parametrize("stored", ["at", "v"])
+def test_an_axis_keeps_its_value_where_its_block_changes_what_it_is_bound_to(stored: str):
+    p = parse_program(f"""program p(inout at: i32[1], inout B: f32[8]) {{
+        for k in 4 {{
+            block b[i: 8 @ opaque = i64(at[0])] {{
+                where i < 7
+                view v: i32[1] = at[0..1]
+                {stored}[0] = i32(i) + i32(2)
+                B[i] = B[i] + 1.0
+            }}
+        }}
+    }}""")
+    agrees(p, at=np.array([1], np.int32), B=np.zeros(8, np.float32))
