@@ -10,13 +10,15 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError, problem
 from mslang.ir import program as ir
 from mslang.ir.annotations import STREAM
+from mslang.ir.arith.data import may_overflow
 from mslang.ir.atomics import atomic_update, is_atomic
-from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Load, Symbol, Var, dtype_of
+from mslang.ir.dtype import INDEX
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Cast, Const, Expr, Load, Symbol, Var, dtype_of
 from mslang.ir.find import used_names
 from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.program import Block, Buffer, Program, View
 from mslang.ir.reduction import Update
-from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, substitute
+from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, substitute, walk_expr
 from mslang.ir.visit import walk as walk_program
 from mslang.kernel.nodes import (
     AUTO_VECTORIZE,
@@ -128,8 +130,9 @@ def _statement(s: ir.Stmt, names: _Names, notes: _Notes) -> Body:
             return (Store(buffer, indices, _rewrite(v, names), stream=names.streams.get(b)),)
         case ir.Let(name=n, value=v, body=b):
             name = notes.name(n)
-            inner = names._replace(values={**names.values, n: Var(name, dtype_of(v))})
-            return (Let(name, _rewrite(v, names), _body(b, inner, notes)),)
+            held, meant = _held(name, _rewrite(v, names))
+            inner = names._replace(values={**names.values, n: meant})
+            return (Let(name, held, _body(b, inner, notes)),)
         case ir.For(var=v, kind=kind, annotations=said):
             start, extent = _rewrite(s.start, names), _rewrite(s.extent, names)
             return (For(v, extent, _body(s.body, names, notes), kind, start, said),)
@@ -140,6 +143,22 @@ def _statement(s: ir.Stmt, names: _Names, notes: _Notes) -> Body:
         case ir.Evaluate(value=v):
             return (Evaluate(_rewrite(v, names)),)
     raise TypeError(f"not a statement: {s!r}")
+
+
+def _held(name: str, value: Expr) -> tuple[Expr, Expr]:
+    """What a `let` holds, and what its name stands for.
+
+    Data that may be any number of 64 bits are held as words: arithmetic on a variable of the type of indices is exact.
+    """
+    dtype = dtype_of(value)
+    if dtype != INDEX or not any(isinstance(x, Load | Cast) for x in walk_expr(value)):
+        return value, Var(name, dtype)
+    if not may_overflow(Binary("+", value, ONE)):
+        return value, Var(name)
+    return Cast(_WORD, value), Cast(INDEX, Var(name, _WORD))
+
+
+_WORD = "u64"
 
 
 def _block(s: Block, names: _Names, notes: _Notes) -> Body:

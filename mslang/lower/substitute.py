@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import copysign, gcd
 from typing import TypeGuard
 
+from mslang.ir.arith.data import may_overflow
 from mslang.ir.arith.linear import Form, Interval, Linear, add, compare, divide, interval, scale
 from mslang.ir.dtype import INDEX, is_float
 from mslang.ir.expr import (
@@ -40,7 +41,8 @@ from mslang.lower.fold import step
 LANE = "%lane"
 """The variable of a form that is the number of the lane."""
 
-_INDEX = frozenset({"+", "-", "*", "//", "%", "min", "max"})
+_LINEAR = frozenset({"+", "-", "*"})
+_INDEX = _LINEAR | {"//", "%", "min", "max"}
 
 
 class Known:
@@ -112,7 +114,7 @@ class Known:
         return self._written(*form)
 
     def _comparison(self, e: Expr) -> Expr:
-        if isinstance(e, Binary) and dtype_of(e.left) == INDEX and not reads(e):
+        if isinstance(e, Binary) and dtype_of(e.left) == INDEX and not reads(e) and not _may_wrap(e.left, e.right):
             a, b = self.form(e.left), self.form(e.right)
             if a is not None and b is not None:
                 lanes = max(a[1], b[1])
@@ -147,7 +149,9 @@ class Known:
             case Broadcast(value=x, lanes=n):
                 base = self.form(x)
                 return None if base is None else (base[0], n)
-            case Binary(op=op, left=left, right=right) if op in _INDEX:
+            case Binary(op=op, left=left, right=right) if op in _LINEAR or (
+                op in _INDEX and not _may_wrap(left, right)
+            ):
                 a, b = self.form(left), self.form(right)
                 if a is not None and b is not None:
                     lanes = max(a[1], b[1])
@@ -297,3 +301,8 @@ def _has_zero(e: Expr) -> bool:
 
 def _is_zero(e: Expr) -> TypeGuard[Const]:
     return isinstance(e, Const) and is_float(e.dtype) and e.value == 0
+
+
+def _may_wrap(a: Expr, b: Expr) -> bool:
+    """Whether data in two index expressions, or in their difference, may need more than 64 bits: no order is known."""
+    return may_overflow(Binary("-", a, b))

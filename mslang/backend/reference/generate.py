@@ -149,7 +149,8 @@ class _Generator:
             case Let(name=n, value=v, body=b):
                 text = self._named(n, "l")
                 self._line(f"{text} = {self.e.expr(v, scope)}")
-                self._body(b, replace(scope, names={**scope.names, n: Name(text)}))
+                name = Name(text, data=self.e.from_data(v, scope))
+                self._body(b, replace(scope, names={**scope.names, n: name}))
             case If(condition=c, then=t, otherwise=o):
                 self._nested(f"if {self.e.expr(c, scope)}:", t, scope)
                 if o:

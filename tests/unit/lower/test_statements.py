@@ -293,3 +293,28 @@ def test_an_axis_keeps_its_value_where_its_block_changes_what_it_is_bound_to(sto
         }}
     }}""")
     agrees(p, at=np.array([1], np.int32), B=np.zeros(8, np.float32))
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized", "unrolled"])
+def test_data_that_a_let_holds_wrap_around(kind: str):
+    p = parse_program(f"""program p(A: i64[8], z: i64[1], out S: i64[8], out Q: i64[8], out L: i64[8], out M: i64[8]) {{
+        for j in 8 @ {kind} {{
+            block b[i: 8 = j] {{
+                let x = A[i]
+                let y = x * 6364136223846793005 + 1442695040888963407
+                let end = z[0]
+                S[i] = y * y
+                Q[i] = x * 4 // 4
+                L[i] = select(x + 1 > x, 1, 0) + select(i < end, 2, 0)
+                M[i] = min(x, x + 3) + A[(x * 6) % 3 * 2]
+            }}
+        }}
+    }}""")
+    a = np.array([2**62, -(2**63), 2**63 - 1, 5, -7, 0, 1, 3])
+    for end in (-(2**63), 3, 2**63 - 1):
+        found = agrees(p, A=a, z=np.array([end]))
+    with np.errstate(over="ignore"):
+        y = a * 6364136223846793005 + 1442695040888963407
+        assert np.array_equal(found["S"], y * y)
+        assert np.array_equal(found["Q"], a * 4 // 4)
+        assert np.array_equal(found["L"], np.where(a + 1 > a, 1, 0) + 2)
