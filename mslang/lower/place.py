@@ -20,7 +20,7 @@ from mslang.ir.program import Buffer, Range
 from mslang.ir.visit import free_vars, loads_of, map_expr
 from mslang.kernel.nodes import Allocate, Atomic, Body, For, Let, Stmt, Store, While
 from mslang.kernel.visit import bodies, expressions, map_expressions, with_bodies
-from mslang.lower.analysis import accessed, stored
+from mslang.lower.analysis import accessed, given_strides, stored
 
 Box = tuple[Range, ...]
 
@@ -109,7 +109,12 @@ def compacted(a: Allocate, at: _Place) -> Allocate:
     if touched is None:
         return a
     changing = stored(a.body)
-    box = tuple(w if _is_unsteady(r, changing) else _kept(r, w, at.around) for r, w in zip(touched, whole, strict=True))
+    # An extent is a stride of the dimensions before it: what determines declared ones stays.
+    free = len(whole) - max(given_strides(a.body, buffer.name) - 1, 0)
+    box = tuple(
+        w if k >= free or _is_unsteady(r, changing) else _kept(r, w, at.around)
+        for k, (r, w) in enumerate(zip(touched, whole, strict=True))
+    )
     if box == whole:
         return a
     shape = tuple(r.extent for r in box)
