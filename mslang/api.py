@@ -214,10 +214,11 @@ def build(
     made_by, machine = _back_end(backend, target)
 
     def loaded(scheduled: Program, own: BackEnd[Any] | None = None) -> Loaded:
-        require_inside(scheduled)
-        require_written(scheduled)
-        used = made_by if own is None or backend is not None or checked else own
-        return used.loaded(scheduled, machine, Options(checked, allow_native))
+        with bounded_depth(f"program `{scheduled.name}`"):
+            require_inside(scheduled)
+            require_written(scheduled)
+            used = made_by if own is None or backend is not None or checked else own
+            return used.loaded(scheduled, machine, Options(checked, allow_native))
 
     whole = loaded(wanted, program.backend if isinstance(program, Applied) else None)
     if not isinstance(program, Applied) or not dynamic_sizes(program.source):

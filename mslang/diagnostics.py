@@ -170,7 +170,7 @@ def bounded_depth(what: object) -> Iterator[None]:
             problem(
                 "MS705",
                 f"{what} is nested too deeply",
-                why="thousands of operators or brackets stand inside each other",
+                why="hundreds of operators or brackets stand inside each other",
                 help="name parts of it with `let`",
             )
         ) from None

@@ -73,6 +73,31 @@ def indexes(s: For, buffers: Collection[str]) -> bool:
     )
 
 
+def stored(body: Body) -> frozenset[str]:
+    """The buffers that statements store to."""
+    return frozenset(s.buffer for s in walk(body) if isinstance(s, Store | Atomic))
+
+
+def given_strides(body: Body, buffer: str) -> int:
+    """How many of the last strides of a buffer are declared by instructions that it is an operand of."""
+    return max(
+        (
+            min(rank, len(formal.strides))
+            for s in walk(body)
+            if isinstance(s, Invoke)
+            for formal, e, rank in zip(s.params, s.operands, s.ranks, strict=True)
+            if isinstance(e, Load) and e.buffer == buffer
+        ),
+        default=0,
+    )
+
+
+def changes_bounds(s: For) -> bool:
+    """Whether a loop stores to what its bounds load: these are as they were before the first iteration."""
+    read = {x.buffer for e in (s.start, s.extent) for x in loaded(e)}
+    return bool(read) and not read.isdisjoint(stored(s.body))
+
+
 def weight(body: Body) -> int:
     """How many statements a body is once its unrolled loops are unrolled."""
     total = 0

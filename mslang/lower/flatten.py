@@ -10,13 +10,15 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError, problem
 from mslang.ir import program as ir
 from mslang.ir.annotations import STREAM
+from mslang.ir.arith.data import may_overflow
 from mslang.ir.atomics import atomic_update, is_atomic
-from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Load, Symbol, Var, dtype_of
+from mslang.ir.dtype import INDEX
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Cast, Const, Expr, Load, Symbol, Var, dtype_of
 from mslang.ir.find import used_names
 from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.program import Block, Buffer, Program, View
 from mslang.ir.reduction import Update
-from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr
+from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, substitute, walk_expr
 from mslang.ir.visit import walk as walk_program
 from mslang.kernel.nodes import (
     AUTO_VECTORIZE,
@@ -36,13 +38,14 @@ from mslang.kernel.nodes import (
     While,
     Within,
 )
-from mslang.kernel.visit import walk
+from mslang.kernel.visit import map_deep, walk
 from mslang.lower.analysis import accesses
 from mslang.lower.carry import carried_between
 from mslang.lower.fold import fold
 from mslang.lower.instructions import text_for
 from mslang.target.description import Target
 from mslang.transform.analysis.alignment import alignments
+from mslang.transform.analysis.definite_writes import stored_under
 
 
 class _Names(NamedTuple):
@@ -94,7 +97,8 @@ class _Notes:
         self.buffers = list(p.allocs)
         self.carried: set[tuple[str, str]] = set()
         self.taken = set(used_names(p))
-        self.seen: set[str] = set()
+        # A `let` may have the name of a loop around its block, which the block does not see.
+        self.seen = {s.var for s in walk_program(p.body) if isinstance(s, ir.For)}
         # Concurrent iterations carry nothing: each has memory of its own.
         self.concurrent = {
             s.var
@@ -126,8 +130,9 @@ def _statement(s: ir.Stmt, names: _Names, notes: _Notes) -> Body:
             return (Store(buffer, indices, _rewrite(v, names), stream=names.streams.get(b)),)
         case ir.Let(name=n, value=v, body=b):
             name = notes.name(n)
-            inner = names._replace(values={**names.values, n: Var(name, dtype_of(v))})
-            return (Let(name, _rewrite(v, names), _body(b, inner, notes)),)
+            held, meant = _held(name, _rewrite(v, names))
+            inner = names._replace(values={**names.values, n: meant})
+            return (Let(name, held, _body(b, inner, notes)),)
         case ir.For(var=v, kind=kind, annotations=said):
             start, extent = _rewrite(s.start, names), _rewrite(s.extent, names)
             return (For(v, extent, _body(s.body, names, notes), kind, start, said),)
@@ -140,9 +145,27 @@ def _statement(s: ir.Stmt, names: _Names, notes: _Notes) -> Body:
     raise TypeError(f"not a statement: {s!r}")
 
 
+def _held(name: str, value: Expr) -> tuple[Expr, Expr]:
+    """What a `let` holds, and what its name stands for.
+
+    Data that may be any number of 64 bits are held as words: arithmetic on a variable of the type of indices is exact.
+    """
+    dtype = dtype_of(value)
+    if dtype != INDEX or not any(isinstance(x, Load | Cast) for x in walk_expr(value)):
+        return value, Var(name, dtype)
+    if not may_overflow(Binary("+", value, ONE)):
+        return value, Var(name)
+    return Cast(_WORD, value), Cast(INDEX, Var(name, _WORD))
+
+
+_WORD = "u64"
+
+
 def _block(s: Block, names: _Names, notes: _Notes) -> Body:
     outer = names
-    axes = {a.name: _rewrite(a.binding, outer) for a in s.axes}
+    bound = {a.name: _rewrite(a.binding, outer) for a in s.axes}
+    held = _held_axes(s, bound, outer, notes)
+    axes = {n: Var(held[n]) if n in held else e for n, e in bound.items()}
     views = {**outer.views}
     for v in s.views:
         inside = outer._replace(values={**outer.values, **axes})
@@ -162,12 +185,34 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
         before = init if first == TRUE else (If(first, init),)
         body, touching = (*before, *body), (*before, *meaning)
     predicate = fold(_rewrite(s.predicate, inner))
-    _note_carried(s, axes, predicate, touching, notes)
+    _note_carried(s, bound, *_put_back(predicate, touching, {name: bound[n] for n, name in held.items()}), notes)
     body = body if predicate == TRUE else (If(predicate, body),)
-    if not notes.checked:
-        return body
-    shown = {n: e for n, e in axes.items() if not any(loads_of(e))}
-    return (Within(s.name, tuple(shown), tuple(shown.values()), body),)
+    if notes.checked:
+        shown = {n: e for n, e in axes.items() if not any(loads_of(e))}
+        body = (Within(s.name, tuple(shown), tuple(shown.values()), body),)
+    for n, name in held.items():
+        body = (Let(name, bound[n], body),)
+    return body
+
+
+def _held_axes(s: Block, bound: Mapping[str, Expr], names: _Names, notes: _Notes) -> dict[str, str]:
+    """Names for the values of those axes that are bound to what the block itself may change."""
+    changing = {_storage(b, names) for b in stored_under(s)}
+    return {n: notes.name(n) for n, e in bound.items() if any(x.buffer in changing for x in loads_of(e))}
+
+
+def _storage(buffer: str, names: _Names) -> str:
+    """The buffer whose memory a name stands for."""
+    while (view := names.views.get(buffer)) is not None:
+        buffer = view.source.buffer
+    return buffer
+
+
+def _put_back(predicate: Expr, body: Body, values: Mapping[str, Expr]) -> tuple[Expr, Body]:
+    """A predicate and statements with values in place of the names that hold them."""
+    if not values:
+        return predicate, body
+    return substitute(predicate, values), map_deep(body, lambda e: substitute(e, values))
 
 
 def _streams(s: Block) -> Mapping[str, Expr]:

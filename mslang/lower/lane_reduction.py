@@ -12,6 +12,7 @@ from mslang.ir.reduction import Update, update_of
 from mslang.ir.visit import free_vars, loads_of
 from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import For, Let, Stmt, Store
+from mslang.lower.analysis import changes_bounds
 
 WIDE = 4
 """Native vectors that parts are kept in: with fewer a sum waits for the one before."""
@@ -36,7 +37,7 @@ class LaneReduction(NamedTuple):
 
 def lane_reduction(loop: For) -> LaneReduction | None:
     """The reduction that a loop is; None if it does something else, or its lanes may not be joined."""
-    if dict(loop.annotations).get(JOINED) is not True:
+    if dict(loop.annotations).get(JOINED) is not True or changes_bounds(loop):
         return None
     match loop.body:
         case (Store(buffer=b, indices=xs, mask=None) as s,):

@@ -22,7 +22,7 @@ from mslang.kernel.nodes import (
     While,
 )
 from mslang.kernel.visit import walk
-from mslang.lower.analysis import Access, accesses
+from mslang.lower.analysis import Access, accesses, changes_bounds
 from mslang.target.description import Target
 
 _WIDE = 4
@@ -69,6 +69,8 @@ def chunks(trips: int, native: int, *, wide: bool, masks: bool) -> list[Chunk]:
 def vectorizable(loop: For) -> bool:
     """Whether all iterations can run as lanes: no buffer of their own, no loop bounds or addresses that forbid it."""
     varying = {loop.var}
+    if changes_bounds(loop):
+        return False
     loaded = {a.buffer for a in accesses(loop.body) if isinstance(a, Load)}
     return all(_fits(s, loop.var, varying, loaded) for s in walk(loop.body))
 
@@ -80,9 +82,10 @@ def _fits(s: Stmt, var: str, varying: set[str], loaded: set[str]) -> bool:
         case For(start=a, extent=e):
             return not (_varies(a, varying) or _varies(e, varying))
         case If(then=t, otherwise=o):
-            # Under a mask a load is one of all lanes, and a loop's bounds are a scalar.
+            # Under a mask a load is one of all lanes, as is what a `let` holds of it; a loop's bounds are a scalar.
             bounds = (e for x in walk((*t, *o)) if isinstance(x, For) for e in (x.start, x.extent))
-            return not any(any(loads_of(e)) for e in bounds)
+            held = _loaded_names((*t, *o))
+            return not any(any(loads_of(e)) or _varies(e, held) for e in bounds)
         case Let(name=n, value=v):
             if _varies(v, varying):
                 varying.add(n)
@@ -115,3 +118,12 @@ def _stride(e: Expr, var: str, varying: set[str]) -> int | None:
 
 def _varies(e: Expr, varying: set[str]) -> bool:
     return not varying.isdisjoint(free_vars(e))
+
+
+def _loaded_names(body: Body) -> set[str]:
+    """The names of the `let`s in a body whose values are loaded, or made of what is."""
+    names: set[str] = set()
+    for s in walk(body):
+        if isinstance(s, Let) and (any(loads_of(s.value)) or _varies(s.value, names)):
+            names.add(s.name)
+    return names

@@ -21,6 +21,7 @@ from mslang.ir.program import Buffer
 from mslang.ir.visit import loads_of, map_expr, substitute
 from mslang.kernel.nodes import Allocate, Atomic, Barrier, Body, Evaluate, For, Invoke, Stmt, Store, While
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
+from mslang.lower.analysis import changes_bounds
 from mslang.lower.fold import fold
 
 
@@ -55,7 +56,7 @@ def _staged(s: For, stages: int) -> Body:
     inside = opened(s.body)
     copies, versioned = split(inside)
     plain = replace(s, annotations=tuple(a for a in s.annotations if a[0] != STAGES))
-    if not versioned or s.kind != "serial":
+    if not versioned or s.kind != "serial" or changes_bounds(s):
         return (plain,)
     rest = tuple(x for k, x in enumerate(inside.stmts) if k not in copies)
     first, ahead = s.start, Const(stages - 1)

@@ -18,9 +18,9 @@ from mslang.ir.arith.linear import expression, linear
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Select, Var
 from mslang.ir.program import Buffer, Range
 from mslang.ir.visit import free_vars, loads_of, map_expr
-from mslang.kernel.nodes import Allocate, Atomic, Body, For, Let, Stmt, Store
+from mslang.kernel.nodes import Allocate, Atomic, Body, For, Let, Stmt, Store, While
 from mslang.kernel.visit import bodies, expressions, map_expressions, with_bodies
-from mslang.lower.analysis import accessed
+from mslang.lower.analysis import accessed, given_strides, stored
 
 Box = tuple[Range, ...]
 
@@ -76,7 +76,8 @@ def _descend(a: Allocate, s: Stmt, compact: bool, at: _Place) -> Stmt | None:
             at = at._replace(shared={**at.shared, s.var: over})
     if any(_mentions(e, buffer) for e in expressions(s)):
         return None
-    if isinstance(s, For) and (s.var in a.carried or s.kind == "vectorized"):
+    # What an iteration of a `while` stores, later ones may load.
+    if isinstance(s, While) or (isinstance(s, For) and (s.var in a.carried or s.kind == "vectorized")):
         return None
     parts = bodies(s)
     users = [k for k, b in enumerate(parts) if any(buffer in accessed(x) for x in b)]
@@ -107,11 +108,22 @@ def compacted(a: Allocate, at: _Place) -> Allocate:
     touched = _touched(buffer.name, a.body, at.shared, None, whole)
     if touched is None:
         return a
-    box = tuple(_kept(r, w, at.around) for r, w in zip(touched, whole, strict=True))
+    changing = stored(a.body)
+    # An extent is a stride of the dimensions before it: what determines declared ones stays.
+    free = len(whole) - max(given_strides(a.body, buffer.name) - 1, 0)
+    box = tuple(
+        w if k >= free or _is_unsteady(r, changing) else _kept(r, w, at.around)
+        for k, (r, w) in enumerate(zip(touched, whole, strict=True))
+    )
     if box == whole:
         return a
     shape = tuple(r.extent for r in box)
     return replace(a, buffer=replace(buffer, shape=shape), body=_shifted(buffer.name, box, a.body))
+
+
+def _is_unsteady(r: Range, changing: frozenset[str]) -> bool:
+    """Whether a range begins where data that change meanwhile say, or is as long as data say."""
+    return any(loads_of(r.extent)) or any(x.buffer in changing for x in loads_of(r.start))
 
 
 def _kept(r: Range, whole: Range, around: Mapping[str, Range]) -> Range:

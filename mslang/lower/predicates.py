@@ -22,7 +22,7 @@ from mslang.ir.program import Range
 from mslang.ir.visit import conjuncts, free_vars, loads_of, map_expr, substitute
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
-from mslang.lower.analysis import has_condition, selected_by, trips, weight, work
+from mslang.lower.analysis import changes_bounds, has_condition, selected_by, trips, weight, work
 from mslang.lower.dead_iterations import live_iterations
 from mslang.lower.fold import fold, step
 from mslang.lower.fused_indices import named_parts, part_bounds
@@ -269,7 +269,7 @@ def _symbolic_cut(s: For, known: _Known) -> tuple[Expr, tuple[Binary, ...]] | No
 
     None where there is none worth it, or copying the body is not affordable.
     """
-    if not isinstance(s.start, Const) or free_vars(s.extent) or weight((s,)) > known.budget:
+    if not isinstance(s.start, Const) or free_vars(s.extent) or changes_bounds(s) or weight((s,)) > known.budget:
         return None
     inner = _inner_ranges(s.body)
     amounts: dict[Binary, int] = {}

@@ -21,7 +21,7 @@ from mslang.ir.visit import CACHED, map_expr
 from mslang.kernel.lanes import active_lanes
 from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, Invoke, Module, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, map_expressions, map_functions, walk, with_bodies
-from mslang.lower.analysis import loaded
+from mslang.lower.analysis import given_strides, loaded
 from mslang.target.description import Target
 
 REGISTER_BYTES = 64 * 1024
@@ -112,7 +112,7 @@ def _padded_statement(s: Stmt, rows: Mapping[str, _Row], target: Target, in_para
     match s:
         case Allocate(buffer=b) if b.scope == "local":
             sizes = _sizes(b) or ()
-            room = _row(sizes, b.dtype, target)
+            room = sizes[-1] if sizes and given_strides(s.body, b.name) > 1 else _row(sizes, b.dtype, target)
             rows = {**rows, b.name: _Row(_accessed(s.body, b.name, sizes[-1] if sizes else 1), room)}
             if sizes and room != sizes[-1]:
                 s = replace(s, buffer=replace(b, shape=(*b.shape[:-1], Const(room))))

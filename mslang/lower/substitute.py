@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from math import gcd
+from math import copysign, gcd
+from typing import TypeGuard
 
+from mslang.ir.arith.data import may_overflow
 from mslang.ir.arith.linear import Form, Interval, Linear, add, compare, divide, interval, scale
 from mslang.ir.dtype import INDEX, is_float
 from mslang.ir.expr import (
@@ -31,7 +33,7 @@ from mslang.ir.expr import (
     dtype_of,
     with_children,
 )
-from mslang.ir.visit import CACHED, free_vars
+from mslang.ir.visit import CACHED, free_vars, walk_expr
 from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import For
 from mslang.lower.fold import step
@@ -39,7 +41,8 @@ from mslang.lower.fold import step
 LANE = "%lane"
 """The variable of a form that is the number of the lane."""
 
-_INDEX = frozenset({"+", "-", "*", "//", "%", "min", "max"})
+_LINEAR = frozenset({"+", "-", "*"})
+_INDEX = _LINEAR | {"//", "%", "min", "max"}
 
 
 class Known:
@@ -71,7 +74,7 @@ class Known:
         if isinstance(e, Const):
             return e
         names = free_vars(e)
-        key = (e, *[v for n, v in values.items() if n in names])
+        key = (e, *_signs(e), *[v for n, v in values.items() if n in names])
         found = self.made.get(key)
         if found is None:
             found = self.made[key] = self._expr(e, values)
@@ -111,7 +114,7 @@ class Known:
         return self._written(*form)
 
     def _comparison(self, e: Expr) -> Expr:
-        if isinstance(e, Binary) and dtype_of(e.left) == INDEX and not reads(e):
+        if isinstance(e, Binary) and dtype_of(e.left) == INDEX and not reads(e) and not _may_wrap(e.left, e.right):
             a, b = self.form(e.left), self.form(e.right)
             if a is not None and b is not None:
                 lanes = max(a[1], b[1])
@@ -146,7 +149,9 @@ class Known:
             case Broadcast(value=x, lanes=n):
                 base = self.form(x)
                 return None if base is None else (base[0], n)
-            case Binary(op=op, left=left, right=right) if op in _INDEX:
+            case Binary(op=op, left=left, right=right) if op in _LINEAR or (
+                op in _INDEX and not _may_wrap(left, right)
+            ):
                 a, b = self.form(left), self.form(right)
                 if a is not None and b is not None:
                     lanes = max(a[1], b[1])
@@ -282,3 +287,22 @@ def unmasked(e: Expr) -> Expr:
 def reads(e: Expr) -> bool:
     """Whether an expression loads anything."""
     return isinstance(e, Load | MaskedLoad) or any(reads(x) for x in children(e))
+
+
+def _signs(e: Expr) -> tuple[float, ...]:
+    """The signs of the zeros in an expression: expressions that differ in them alone are equal, but not the same."""
+    return tuple([copysign(1.0, x.value) for x in walk_expr(e) if _is_zero(x)]) if _has_zero(e) else ()
+
+
+@lru_cache(maxsize=CACHED)
+def _has_zero(e: Expr) -> bool:
+    return any(_is_zero(x) for x in walk_expr(e))
+
+
+def _is_zero(e: Expr) -> TypeGuard[Const]:
+    return isinstance(e, Const) and is_float(e.dtype) and e.value == 0
+
+
+def _may_wrap(a: Expr, b: Expr) -> bool:
+    """Whether data in two index expressions, or in their difference, may need more than 64 bits: no order is known."""
+    return may_overflow(Binary("-", a, b))

@@ -18,7 +18,7 @@ from mslang.ir.expr import FALSE, ONE, TRUE, Binary, Const, Expr, Symbol, Var, d
 from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import Allocate, Atomic, Body, For, If, Invoke, Let, Module, Stmt, Store
 from mslang.kernel.visit import bodies, map_deep, map_expressions, map_functions, walk, with_bodies
-from mslang.lower.analysis import indexes, weight
+from mslang.lower.analysis import changes_bounds, indexes, weight
 from mslang.lower.fold import fold
 from mslang.lower.prefetch import distances, gathers, prefetches
 from mslang.lower.substitute import Known, loop_bounds
@@ -116,11 +116,14 @@ def _loop(s: For, at: _Place) -> Iterator[Stmt]:
     trips = int(extent.value) if isinstance(extent, Const) else None
     if trips is not None and trips <= 0:
         return
+    if trips == 1 and changes_bounds(s):
+        yield from _let(Let(s.var, start, s.body), start, at)
+        return
     if trips == 1:
         yield from _body(s.body, at.with_value(s.var, start))
         return
     task = s.kind == "parallel" and not at.in_parallel
-    if trips is not None and not task and _is_unrolled(s, trips, at.registers):
+    if trips is not None and not task and not changes_bounds(s) and _is_unrolled(s, trips, at.registers):
         for k in range(trips):
             value = at.expr(Binary("+", start, Const(k)))
             yield from _fetched(s, value, start, extent, at)
@@ -143,7 +146,7 @@ def _fetched(s: For, value: Expr, start: Expr, extent: Expr, at: _Place) -> Iter
             continue
         later = Binary("+", value, Const(ahead))
         yield from prefetches(_body(s.body, at.with_value(s.var, at.expr(later))), buffer)
-        if gathers(s.body, buffer):
+        if gathers(s.body, buffer) and not changes_bounds(s):
             last = Binary("-", Binary("+", start, extent), ONE)
             reached = at.with_value(s.var, at.expr(Binary("min", later, last)))
             yield from prefetches(_body(s.body, reached), buffer, gathered=True)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from mslang.caching import cached
-from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
+from mslang.diagnostics import Diagnostic, MsError, Severity, Span, bounded_depth, problem
 from mslang.ir.dtype import SCALARS
 from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Param, Program
@@ -301,12 +301,13 @@ def parse_program(text: str) -> Program:
     """
     from mslang.syntax.parse import parse_item
 
-    parsed = parse_item(text)
-    if parsed.diagnostics:
-        raise MsError(*parsed.diagnostics)
-    if not isinstance(parsed.item, tree.Program):
-        raise MsError(fault("MS128", Span(0, len(text)), "one `program` item is needed here"))
-    found = elaborate(parsed.item, exact=True)
+    with bounded_depth("the program"):
+        parsed = parse_item(text)
+        if parsed.diagnostics:
+            raise MsError(*parsed.diagnostics)
+        if not isinstance(parsed.item, tree.Program):
+            raise MsError(fault("MS128", Span(0, len(text)), "one `program` item is needed here"))
+        found = elaborate(parsed.item, exact=True)
     if found.errors or not found.complete:
         raise MsError(*found.errors)
     return found.program

@@ -185,10 +185,13 @@ def _divide(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
         safe = right if literal else choose(fn, compare(fn, "==", right, zero), one, right)
         plain = instruction(fn, f"u{code} {left.typed}, {safe.ref}", left)
         return plain if literal else choose(fn, compare(fn, "==", right, zero), zero, plain)
+    minus = constant(-1, left.dtype, left.lanes)
+    if right.ref == minus.ref:
+        # The smallest integer has no quotient that fits: it wraps to itself.
+        return negate(fn, left) if op == "//" else zero
     safe = right
     if not literal:
         # The smallest integer by -1 traps: -1 is divided by as 1, and the quotient negated.
-        minus = constant(-1, left.dtype, left.lanes)
         odd = compare(fn, "==", right, minus)
         none = compare(fn, "==", right, zero)
         safe = choose(fn, none, one, choose(fn, odd, one, right))

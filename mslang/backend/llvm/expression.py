@@ -14,6 +14,7 @@ from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.guard import BoundsGuard
 from mslang.backend.llvm.scope import Memory, Scope
 from mslang.backend.llvm.types import Value, constant, type_of, vector
+from mslang.ir.arith.data import may_overflow
 from mslang.ir.arith.linear import Form, Interval, Linear, add, compare, divide, interval, linear, scale
 from mslang.ir.arith.operations import SCALAR
 from mslang.ir.dtype import INDEX
@@ -87,7 +88,7 @@ class ExpressionWriter:
             case Binary(op=op, left=left, right=right) if op in _INDEX_OPS:
                 a = self.affine(left, scope)
                 b = self.affine(right, scope)
-                known = None if a is None or b is None else self._combine(op, a, b, lanes_of(e))
+                known = None if a is None or b is None else self._combine(op, a, b, e)
                 if known is not None:
                     return known
         return self._atom(self._computed(e, scope))
@@ -97,7 +98,7 @@ class ExpressionWriter:
             return None
         return Form(0, {v.ref: 1}) if v.ref.startswith("%") else Form(int(v.ref), {})
 
-    def _combine(self, op: str, a: Linear, b: Linear, lanes: int) -> Linear | None:
+    def _combine(self, op: str, a: Linear, b: Linear, e: Binary) -> Linear | None:
         match op:
             case "+":
                 return add(a, b)
@@ -107,8 +108,8 @@ class ExpressionWriter:
                 if not b.terms:
                     return scale(a, b.constant)
                 return None if a.terms else scale(b, a.constant)
-            case "//" | "%" if not b.terms and b.constant > 0:
-                parts = divide(a, b.constant, self.known(lanes))
+            case "//" | "%" if not b.terms and b.constant > 0 and not may_overflow(e):
+                parts = divide(a, b.constant, self.known(lanes_of(e)))
                 return None if parts is None else parts[op == "%"]
         return None
 
@@ -207,7 +208,7 @@ class ExpressionWriter:
                 return self.affine(e, scope)
             case Binary(op="+" | "-" | "*" as op, left=left, right=right):
                 a, b = self.affine_known(left, scope), self.affine_known(right, scope)
-                return None if a is None or b is None else self._combine(op, a, b, lanes_of(e))
+                return None if a is None or b is None else self._combine(op, a, b, e)
         return None
 
     def _plain_division(self, op: str, e: Binary, a: Value, b: Value, scope: Scope) -> Value | None:
@@ -233,7 +234,8 @@ class ExpressionWriter:
         return quotient
 
     def _comparison(self, op: str, left: Expr, right: Expr, scope: Scope) -> Value:
-        if dtype_of(left) == INDEX and not reads(left) and not reads(right):
+        exact = dtype_of(left) == INDEX and not reads(left) and not reads(right)
+        if exact and not may_overflow(Binary("-", left, right)):
             lanes = max(lanes_of(left), lanes_of(right))
             a, b = self.affine(left, scope), self.affine(right, scope)
             if a is not None and b is not None:

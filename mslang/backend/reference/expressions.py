@@ -23,7 +23,6 @@ from mslang.ir.expr import (
     Symbol,
     Unary,
     Var,
-    children,
     dtype_of,
 )
 from mslang.ir.functions import FUNCTIONS, Domain
@@ -33,11 +32,13 @@ from mslang.ir.visit import walk_expr
 
 
 class Name(msgspec.Struct, frozen=True):
-    """What stands for a variable: source text, and its values `lo <= v <= hi` where they are known."""
+    """What stands for a variable: source text, its values `lo <= v <= hi` where they are known, and whether it is made
+    of data, whose sums wrap around."""
 
     text: str
     lo: int | None = None
     hi: int | None = None
+    data: bool = False
 
     def within(self, extent: int) -> bool:
         """Whether it is provably an index of a dimension of this extent."""
@@ -157,14 +158,14 @@ class Expressions:
             case Unary(op="not", operand=x):
                 return f"(not {self.expr(x, scope)})"
             case Unary(operand=x):
-                return _arithmetic(f"(-{self.expr(x, scope)})", e)
+                return _arithmetic(f"(-{self.expr(x, scope)})", e, self._wraps(e, scope))
             case Binary(op=op, left=a, right=b):
-                return self._binary(op, self.expr(a, scope), self.expr(b, scope), e)
+                return self._binary(op, self.expr(a, scope), self.expr(b, scope), e, self._wraps(e, scope))
             case Call(name=n, args=xs, dtype=d):
                 return _call(n, tuple(self.expr(x, scope) for x in xs), dtype_of(xs[0]) if xs else d)
         raise TypeError(f"not an expression: {e!r}")
 
-    def _binary(self, op: str, a: str, b: str, e: Binary) -> str:
+    def _binary(self, op: str, a: str, b: str, e: Binary, wraps: bool) -> str:
         dtype = dtype_of(e.left)
         if op in COMPARISONS:
             return f"({a} {op} {b})"
@@ -185,7 +186,18 @@ class Expressions:
                 return rounded(f"divide({a}, {b})", dtype)
         if op == "/" or (op in ("//", "%") and is_float(dtype)):
             raise unsupported(f"`{op}` of `{dtype}`")
-        return _arithmetic(f"({a} {op} {b})", e)
+        return _arithmetic(f"({a} {op} {b})", e, wraps)
+
+    def _wraps(self, e: Expr, scope: Scope) -> bool:
+        """Whether a result wraps around at the width of its type: all but those of indices, which are exact."""
+        return dtype_of(e) != INDEX or self.from_data(e, scope)
+
+    def from_data(self, e: Expr, scope: Scope) -> bool:
+        """Whether a value is made of data: of what is loaded, here or by a `let`."""
+        return any(
+            isinstance(x, Load) or (isinstance(x, Var) and x.name in scope.names and scope.names[x.name].data)
+            for x in walk_expr(e)
+        )
 
     # -------------------------------------------------------------- accesses
     def load(self, e: Load, scope: Scope) -> str:
@@ -323,20 +335,14 @@ def _flat(texts: list[str], shape: tuple[int, ...]) -> str:
     return " + ".join(reversed(parts)) or "0"
 
 
-def _from_data(e: Expr) -> bool:
-    return any(isinstance(x, Load) for x in walk_expr(e))
-
-
-def _arithmetic(text: str, e: Expr) -> str:
-    """The result of `+ - * // %` or a negation brought into its type."""
+def _arithmetic(text: str, e: Expr, wraps: bool) -> str:
+    """The result of `+ - * // %` or a negation brought into its type, where it `wraps` around."""
     dtype = dtype_of(e)
     if is_float(dtype):
         return rounded(text, dtype)
     if dtype == "bool":
         raise unsupported("arithmetic on `bool`")
-    if isinstance(e, Binary) and e.op == "%":
-        return text
-    if dtype == INDEX and not any(_from_data(x) for x in children(e)):
+    if not wraps or (isinstance(e, Binary) and e.op == "%"):
         return text
     return wrapped(text, dtype)
 

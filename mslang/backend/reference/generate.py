@@ -21,7 +21,7 @@ from mslang.backend.reference.sharing import Sharing, is_concurrent, sharing_of
 from mslang.ir.dtype import parts
 from mslang.ir.expr import TRUE, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Buffer, Evaluate, For, If, Let, Program, Region, Stmt, Store, While
-from mslang.ir.visit import conjuncts, free_vars
+from mslang.ir.visit import conjuncts, free_vars, loads_of
 
 DEEPEST = 14
 """Python loops within each other before a nest is cut."""
@@ -149,7 +149,8 @@ class _Generator:
             case Let(name=n, value=v, body=b):
                 text = self._named(n, "l")
                 self._line(f"{text} = {self.e.expr(v, scope)}")
-                self._body(b, replace(scope, names={**scope.names, n: Name(text)}))
+                name = Name(text, data=self.e.from_data(v, scope))
+                self._body(b, replace(scope, names={**scope.names, n: name}))
             case If(condition=c, then=t, otherwise=o):
                 self._nested(f"if {self.e.expr(c, scope)}:", t, scope)
                 if o:
@@ -185,6 +186,7 @@ class _Generator:
             and isinstance(inner := s.body[0], For)
             and not (self.concurrent and is_concurrent(inner))
             and not (free_vars(inner.start) | free_vars(inner.extent)) & {x.var for x in nest}
+            and not any(loads_of(e) for e in (inner.start, inner.extent))
         ):
             nest.append(inner)
             s = inner

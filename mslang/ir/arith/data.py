@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mslang.ir.dtype import INDEX, bits, is_float
-from mslang.ir.expr import Binary, Cast, Const, Expr, Symbol, Unary, Var, dtype_of
+from mslang.ir.expr import Binary, Broadcast, Cast, Const, Expr, Ramp, Symbol, Unary, Var, dtype_of
 
 _DATA = 64
 """Bits of what may be any number of the width of indices."""
@@ -40,6 +40,8 @@ def _width(e: Expr) -> int:
             held = dtype_of(x)
             return _DATA if is_float(held) else bits(held)
         case Unary(op="-", operand=x):
+            return _width(x)
+        case Ramp(base=x) | Broadcast(value=x):
             return _width(x)
         case Binary(op=op, left=a, right=b) if dtype_of(a) == INDEX:
             if not _width(a) and not _width(b):

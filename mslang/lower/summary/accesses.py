@@ -151,7 +151,8 @@ def _stride(indices: tuple[Expr, ...], var: str, r: Range, strides: Sequence[Pol
         if any(loads_of(e)):
             return None
         total = total + _difference(e, var, r.start) * stride
-    return write(total)
+    found = write(total)
+    return None if any(loads_of(found)) else found
 
 
 def _difference(e: Expr, var: str, start: Expr) -> Poly:

@@ -127,7 +127,7 @@ def _irregular(d: Dimension, loops: Mapping[str, Range]) -> Span | None:
     except MsError:
         return None
     reach = read_size(box.extent)
-    if reach.vars:
+    if reach.vars or any(loads_of(box.extent)):
         return None
     trips = number(1)
     for v in running:

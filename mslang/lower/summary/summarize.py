@@ -13,7 +13,7 @@ from mslang.ir.arith.convert import read_size
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var, dtype_of
 from mslang.ir.program import Buffer, Range
-from mslang.ir.visit import free_vars, substitute
+from mslang.ir.visit import free_vars, loads_of, substitute
 from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, If, Invoke, Let, Module, Stmt, Store, While
 from mslang.kernel.visit import bodies
 from mslang.lower.summary.accesses import Around, Reference, accesses, choose, footprints, iterations, references
@@ -39,8 +39,8 @@ def summarize(module: Module, target: Target) -> Summary:
             where threads have their own, which the field `max_threads` shows).
 
     Returns:
-        The summary. Loops whose trip count depends on outer loops count with the largest; a `while` counts as one
-        iteration; both branches of a condition count.
+        The summary. Loops whose trip count depends on outer loops count with the largest; one whose trip count depends
+        on data, as a `while`, counts as one iteration; both branches of a condition count.
     """
     threads = "max_threads" in target.fields
     machine = _Machine(int(target.fields.get("line", 64)), 4 if threads else target.vector_bits // 8)
@@ -151,7 +151,9 @@ def _ahead(s: For) -> Expr:
 
 
 def _number(extent: Expr, place: _Place) -> Expr:
-    """A trip count over decisions alone: the largest where it depends on loops around."""
+    """A trip count over decisions alone: the largest where it depends on loops around, 1 where it depends on data."""
+    if any(loads_of(extent)):
+        return ONE
     if free_vars(extent):
         ends = arith.bounds(extent, {x.var: r for x, r in place.loops})
         return ONE if ends is None or free_vars(ends[1]) else ends[1]

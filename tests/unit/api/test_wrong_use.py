@@ -86,7 +86,13 @@ def test_a_schedule_is_of_a_program() -> None:
 def test_text_that_is_nested_too_deeply(tmp_path: Path) -> None:
     deep = GEMM.replace("B[k, j]", "(" * 5000 + "B[k, j]" + ")" * 5000)
     (tmp_path / "deep.ms").write_text(deep)
-    for read in (lambda: ms.parse(deep), lambda: ms.load(tmp_path / "deep.ms")):
+    long = GEMM.replace("B[k, j]", " + ".join(["B[k, j]"] * 400))
+    for read in (
+        lambda: ms.parse(deep),
+        lambda: ms.load(tmp_path / "deep.ms"),
+        lambda: ms.parse_program(deep.replace("[M = 16, N = 16, K = 16]", "").replace("M", "9")),
+        lambda: ms.build(ms.parse(long)),
+    ):
         with pytest.raises(ms.MsError) as caught:
             read()
         assert caught.value.diagnostic.code == "MS705"

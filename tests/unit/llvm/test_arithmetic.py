@@ -126,3 +126,12 @@ def test_bfloat_is_computed_in_single_precision_and_rounded():
     for op in (lambda a, b: a + b, lambda a, b: a * b, lambda a, b: a - b):
         actual = run(binary_program(op, 50, "bf16"), x, z)
         assert np.array_equal(actual, bfloat(op(widened(x), widened(z))))
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i32", "i64"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_smallest_integer_divided_by_minus_one_wraps_whatever_is_done_with_it(dtype: str, kind: str):
+    x, _ = pairs(dtype)
+    actual = run(binary_program(lambda a, _: (a // -1 > 0).cast(dtype), len(x), dtype, kind), x, x)
+    with np.errstate(over="ignore"):
+        assert np.array_equal(actual, (-x > 0).astype(x.dtype))

@@ -75,6 +75,20 @@ def test_buffers_of_a_checked_build_keep_their_shape_so_that_the_index_is_the_pr
     assert found.message == "t is accessed at 9 in dimension 1, which has 8 elements"
 
 
+def test_buffers_of_a_checked_build_have_no_versions():
+    text = """
+    program p(far: i32[1], A: f32[64], out B: f32[64]) {
+        alloc T: f32[64]
+        for k in 8 @ serial("pipeline.stages" = 2) {
+            for a in 8 { block s[x: 64 = k * 8 + a] { T[x] = A[x] } }
+            for b in 8 { block t[y: 64 = k * 8 + b] { reads T[y], far[0]  B[y] = T[y + i64(far[0])] } }
+        }
+    }
+    """
+    found = refused(ms.build(ms.parse_program(text), checked=True), np.array([60], np.int32), np.ones(64, np.float32))
+    assert found.message == "T is accessed at 64 in dimension 0, which has 64 elements"
+
+
 @pytest.mark.parametrize(
     ("text", "inside"),
     [

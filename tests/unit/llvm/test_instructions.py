@@ -192,3 +192,36 @@ def test_what_can_be_emulated_is_compiled_as_it_is():
 )
 def test_guards(guard, target, lacks):
     assert why_lacking(guard, target) == lacks
+
+
+def test_rows_that_an_instruction_relies_on_are_not_padded():
+    first = parse_intrin(
+        "intrin first(a: f32[4, 12] @ local(strides = [12, 1]), inout s: f32[4]) on cpu {\n"
+        "    desc { block d[i: 4 | k: 12] { s[i] += a[i, k] } }\n"
+        '    impl llvm """%v = load float, ptr {a}, align 4"""\n}\n'
+    )
+    program = parse_program("""program rows(A: f32[4, 12], out S: f32[4]) {
+        alloc t: f32[4, 12] @ local
+        for i in 4, k in 12 { block c[x: 4 = i, y: 12 = k] { t[x, y] = A[x, y] } }
+        for m in 4, n in 12 { block s[x: 4 = m | y: 12 = n] { S[x] += t[x, y] } }
+    }""")
+    made = compile(lower(tensorize(program, loop("m"), first).program, AVX512), AVX512)
+    assert "alloca [48 x float]" in made.llvm
+
+
+def test_a_buffer_keeps_the_strides_that_an_instruction_relies_on_where_less_of_it_is_needed():
+    first = parse_intrin(
+        "intrin first(a: f32[4, 16] @ global(strides = [32, 1]), inout s: f32[4]) on cpu {\n"
+        "    desc { block d[i: 4 | k: 16] { s[i] += a[i, k] } }\n"
+        '    impl llvm """%v = load float, ptr {a}, align 4"""\n}\n'
+    )
+    program = parse_program("""program rows(A: f32[8, 32], inout S: f32[8]) {
+        alloc t: f32[8, 32]
+        for g in 2, h in 2 {
+            for i in 4, k in 16 { block c[x: 8 = g * 4 + i, y: 32 = h * 16 + k] { t[x, y] = A[x, y] } }
+            for m in 4, n in 16 { block s[x: 8 = g * 4 + m | y: 32 = h * 16 + n] { init {} S[x] += t[x, y] } }
+        }
+    }""")
+    kernel = lower(tensorize(program, loop("m"), first).program, AVX512)
+    compile(kernel, AVX512)
+    assert "alloc t: f32[4, 32]" in print_module(kernel)

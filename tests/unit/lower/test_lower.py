@@ -12,7 +12,7 @@ from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Const
 from mslang.ir.operators import select
 from mslang.ir.program import Program
-from mslang.kernel.nodes import Allocate, For, If, Module, Stmt
+from mslang.kernel.nodes import Allocate, For, If, Module, Stmt, While
 from mslang.kernel.print import print_module
 from mslang.kernel.visit import walk
 from mslang.lower.passes import LOOPS, lower
@@ -294,3 +294,53 @@ def test_a_parallel_loop_that_does_nothing_goes():
     assert [s.kind for s in found(lowered(program), For) if isinstance(s, For)] == ["parallel"]
     data = np.arange(4, dtype=np.int32)
     assert np.array_equal(run(program, data), interpret.run(program, {"X": data})["Y"])
+
+
+def test_a_buffer_that_is_indexed_by_changing_data_stays_whole():
+    program = parse_program("""program p(out B: i32[2]) {
+        block b[] {
+            alloc t: i32[8]
+            alloc at: i64[1]
+            at[0] = 1
+            t[at[0]] = i32(5)
+            at[0] = 2
+            t[at[0]] = i32(7)
+            B[1] = t[at[0]]
+            at[0] = 1
+            B[0] = t[at[0]]
+        }
+    }""")
+    assert shape_of(lowered(program), "t") == {(8,)}
+    assert run(program).tolist() == [5, 7]
+
+
+def test_a_buffer_whose_part_data_measure_stays_whole():
+    program = parse_program("""program p(inout N: i32[1], inout B: i32[8]) {
+        block b[] {
+            alloc t: i32[2, 8]
+            for r in 2, q in 0..i64(N[0]) { t[r, q] = i32(q + 10 * r) }
+            N[0] = i32(2)
+            for r in 2, q in 0..i64(N[0]) { B[r * 4 + q] = t[r, q] }
+        }
+    }""")
+    assert run(program, np.array([4], np.int32), np.zeros(8, np.int32))[1].tolist() == [0, 1, 0, 0, 10, 11, 0, 0]
+
+
+def test_a_buffer_is_placed_outside_of_a_while_loop():
+    program = parse_program("""program p(out B: i32[1]) {
+        block b[] {
+            alloc t: i32[1]
+            alloc c: i32[1]
+            c[0] = i32(0)
+            while c[0] < i32(3) {
+                if c[0] == i32(0) { t[0] = i32(5) }
+                t[0] = t[0] + i32(1)
+                B[0] = t[0]
+                c[0] = c[0] + i32(1)
+            }
+        }
+    }""")
+    kernel = lowered(program)
+    (loop,) = found(kernel, While)
+    assert not [s for s in walk((loop,)) if isinstance(s, Allocate)]
+    assert run(program).tolist() == [8]

@@ -16,6 +16,7 @@ from mslang.ir.expr import Binary, Const, Load, Var
 from mslang.ir.operators import Value, call, select
 from mslang.ir.program import For, Program, Stmt, Store, While
 from mslang.runtime.kernel import load
+from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from tests.unit.llvm.support import executable, loaded, run
 
@@ -230,3 +231,90 @@ def test_lets_of_every_type(kind: str):
                 with b.let("far", at > 3) as far, b.let("v", x[i, at]) as v:
                     y[i, j] = select(far, v * half, v - half)
     agrees(b.finish(), X=X)
+
+
+def test_a_let_may_have_the_name_of_a_loop_around_its_block():
+    for value, used in (("A[i] * 2.0", "A[i]"), ("1.0", "f32(i)"), ("7 - i", "A[i]")):
+        p = parse_program(f"""program p(A: f32[8], out B: f32[8]) {{
+            for x in 8 {{ block b[i: 8 = x] {{ let x = {value}  B[i] = f32(x) + {used} }} }}
+        }}""")
+        agrees(p, A=X.ravel()[:8])
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+def test_zeros_of_both_signs_in_like_expressions(kind: str):
+    p = parse_program(f"""program p(A: f32[8], out B: f32[8], out C: f32[8]) {{
+        for j in 8 @ {kind} {{ block b[i: 8 = j] {{ B[i] = A[i] * 0.0  C[i] = A[i] * -0.0 }} }}
+    }}""")
+    found = agrees(p, A=np.ones(8, np.float32))
+    plus, minus = loaded(p)(np.ones(8, np.float32))
+    assert not np.signbit(plus).any() and np.signbit(minus).all()
+    assert np.array_equal(np.signbit(minus), np.signbit(found["C"]))
+
+
+@pytest.mark.parametrize(
+    ("loop", "body"),
+    [
+        ("i in N[0]..N[0] + 1", "N[0] = 5  B[i] = B[i] + 1"),
+        ("i in N[0]..N[0] + 3 @ unrolled", "N[0] = N[0] + 5  B[i] = B[i] + 1"),
+        ("i in 0..N[1] @ vectorized", "N[i] = 16"),
+        ("i in 0..N[1]", "if i < 4 { B[i] = 7 }  B[i + 9] = 3  N[1] = 2"),
+        ("i in 0..N[1]", "for j in 0..N[2] { B[i] = B[i] + 1  N[2] = 1 }"),
+    ],
+)
+def test_a_loop_runs_as_long_as_its_bounds_said_before_it(loop: str, body: str):
+    p = parse_program(f"""program p(inout N: i64[20], inout B: i64[20]) {{
+        block b[] {{ for {loop} {{ {body} }} }}
+    }}""")
+    agrees(p, N=np.full(20, 9), B=np.zeros(20, np.int64))
+
+
+def test_copies_do_not_run_ahead_in_a_loop_that_changes_its_length():
+    p = parse_program("""program p(inout N: i64[1], A: f32[16], inout B: f32[16]) {
+        alloc T: f32[16]
+        for i in 0..N[0] @ serial("pipeline.stages" = 2) {
+            block c[k: 16 = i] { T[k] = A[k] }
+            block d[k: 16 @ opaque = i] { B[k] = T[k]  N[0] = 2 }
+        }
+    }""")
+    agrees(p, N=np.array([8]), A=X.ravel()[:16], B=np.zeros(16, np.float32))
+
+
+@pytest.mark.parametrize("stored", ["at", "v"])
+def test_an_axis_keeps_its_value_where_its_block_changes_what_it_is_bound_to(stored: str):
+    p = parse_program(f"""program p(inout at: i32[1], inout B: f32[8]) {{
+        for k in 4 {{
+            block b[i: 8 @ opaque = i64(at[0])] {{
+                where i < 7
+                view v: i32[1] = at[0..1]
+                {stored}[0] = i32(i) + i32(2)
+                B[i] = B[i] + 1.0
+            }}
+        }}
+    }}""")
+    agrees(p, at=np.array([1], np.int32), B=np.zeros(8, np.float32))
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized", "unrolled"])
+def test_data_that_a_let_holds_wrap_around(kind: str):
+    p = parse_program(f"""program p(A: i64[8], z: i64[1], out S: i64[8], out Q: i64[8], out L: i64[8], out M: i64[8]) {{
+        for j in 8 @ {kind} {{
+            block b[i: 8 = j] {{
+                let x = A[i]
+                let y = x * 6364136223846793005 + 1442695040888963407
+                let end = z[0]
+                S[i] = y * y
+                Q[i] = x * 4 // 4
+                L[i] = select(x + 1 > x, 1, 0) + select(i < end, 2, 0)
+                M[i] = min(x, x + 3) + A[(x * 6) % 3 * 2]
+            }}
+        }}
+    }}""")
+    a = np.array([2**62, -(2**63), 2**63 - 1, 5, -7, 0, 1, 3])
+    for end in (-(2**63), 3, 2**63 - 1):
+        found = agrees(p, A=a, z=np.array([end]))
+    with np.errstate(over="ignore"):
+        y = a * 6364136223846793005 + 1442695040888963407
+        assert np.array_equal(found["S"], y * y)
+        assert np.array_equal(found["Q"], a * 4 // 4)
+        assert np.array_equal(found["L"], np.where(a + 1 > a, 1, 0) + 2)

@@ -329,3 +329,14 @@ def test_exact_is_said_only_where_it_is(terms: tuple[tuple[int, int], ...], exac
         reach, trips = reach + c * (n - 1), trips * n
     assert min(reach, trips) >= len(values)
     assert not exact or min(reach, trips) == len(values)
+
+
+@pytest.mark.parametrize("loop", ["j in 0..N[0]", "j in N[0]..N[1]", "j in 0..N[1] @ unrolled", "j in 0..min(N[0], 7)"])
+@pytest.mark.parametrize("index", ["k", "k // 4", "k * 2 % 16"])
+def test_numbers_of_a_loop_whose_length_depends_on_data(loop: str, index: str):
+    program = parse_program(f"""program p(N: i64[2] in 0..17, A: i64[16], inout B: i64[16]) {{
+        for i in 3, {loop} {{ block b[n: 3 = i, k: 16 = j] {{ B[k] = B[k] + A[{index}] }} }}
+    }}""")
+    summary = summarize(lower_symbolic(program, GENERIC), GENERIC)
+    assert all(isinstance(evaluate(e, {}), int) for _, e in numbers(summary))
+    assert int(evaluate(summary.statements[0].trips, {})) == 3

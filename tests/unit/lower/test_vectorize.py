@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given
 
+from mslang.backend.reference import interpret
 from mslang.ir.arith import evaluate
 from mslang.ir.expr import Binary, Const, Expr, Ramp, Var
 from mslang.kernel.nodes import For
@@ -15,6 +17,7 @@ from mslang.lower.passes import LOOPS, lower
 from mslang.lower.substitute import Known
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
+from tests.unit.llvm.support import run
 
 
 def lanes(index: str) -> bool:
@@ -44,18 +47,23 @@ def test_an_update_runs_in_lanes_where_each_has_an_element_of_its_own(index, exp
     assert lanes(index) is expected
 
 
-@pytest.mark.parametrize(("extent", "expected"), [("4", True), ("counts[0]", False)])
+@pytest.mark.parametrize(("extent", "expected"), [("4", True), ("counts[0]", False), ("n", False), ("m + 1", False)])
 def test_a_loop_under_a_condition_runs_in_lanes_if_nothing_loads_its_length(extent: str, expected: bool) -> None:
     p = parse_program(f"""program p(counts: i64[1] in 0..5, A: f32[8], inout C: f32[4, 8]) {{
         for j in 8 @ vectorized {{
             block b[vj: 8 = j] {{
                 where A[vj] > 0.0
+                let n = counts[0]
+                let m = n // 2
                 for l in {extent} {{ C[l, vj] = C[l, vj] + A[vj] }}
             }}
         }}
     }}""")
     (loop,) = (s for s in walk(lower(p, GENERIC, passes=LOOPS).body) if isinstance(s, For) and s.kind == "vectorized")
     assert vectorizable(loop) is expected
+    a, c = np.array([1, -1, 2, 0, 3, -2, 5, 4], np.float32), np.zeros((4, 8), np.float32)
+    given = {"counts": np.array([3]), "A": a, "C": c}
+    assert np.array_equal(run(p, given["counts"], a, c.copy()), interpret.run(p, given)["C"])
 
 
 @given(trips=st.integers(1, 200), native=st.sampled_from([1, 2, 4, 8, 16, 64]), wide=st.booleans(), masks=st.booleans())

@@ -554,3 +554,10 @@ def test_an_instance_that_stores_twice_by_two_names_of_the_memory_does_not_run_t
     )
     found = run(program, {"U": np.zeros(6, np.int32)})
     assert found["U"].tolist() == [0, 0, 2, 2, 2, 2]
+
+
+def test_bounds_of_inner_loops_are_read_when_these_begin():
+    p = parse_program("""program p(inout n: i64[1], inout y: i64[4]) {
+        block b[] { for i in 0..4, j in 0..n[0] { y[i] = y[i] + 1  n[0] = 1 } }
+    }""")
+    assert run(p, {"n": np.array([3]), "y": np.zeros(4, np.int64)})["y"].tolist() == [3, 1, 1, 1]
