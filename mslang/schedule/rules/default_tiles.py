@@ -45,7 +45,8 @@ SHARED = 8
 
 
 def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int]:
-    """Rows and columns of a tile of results in registers: least work on padding, then fewest loads a product.
+    """Rows and columns of a tile of results in registers: least work on padding, then fewest loads a product; one
+    vector where not even that fits.
 
     Args:
         rows: iterations of the loop over rows.
@@ -59,7 +60,7 @@ def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int
     (6, 64)
     """
     if columns < lanes:
-        return min(rows, registers // 2), columns
+        return max(min(rows, registers // 2), 1), columns
     found = []
     for vectors in range(1, 5):
         for r in range(1, registers):
@@ -67,7 +68,7 @@ def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int
                 continue
             work = -(-rows // r) * r / rows * (-(-columns // (vectors * lanes)) * vectors * lanes) / columns
             found.append((work * (1 + 1 / r + 1 / vectors), -r * vectors, r, vectors * lanes))
-    _, _, r, c = min(found)
+    _, _, r, c = min(found, default=(0.0, 0, 1, lanes))
     return r, c
 
 
