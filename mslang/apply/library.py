@@ -13,7 +13,7 @@ called, bound, timed and verified like every other.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -214,7 +214,8 @@ def _run(call: LibraryCall, parameters: tuple[Parameter, ...], arrays: Mapping[s
     results = (made,) if len(outputs) == 1 else made
     if not isinstance(results, tuple) or len(results) != len(outputs):
         raise _wrong(call, f"returned {_described(made)}, expected a tuple of {len(outputs)} arrays")
-    for p, place, result in zip(outputs, places, results, strict=True):
+    kept = [_kept(result, place, places) for result, place in zip(results, places, strict=True)]
+    for p, place, result in zip(outputs, places, kept, strict=True):
         if result is place:
             continue
         array = _array(result)
@@ -223,6 +224,16 @@ def _run(call: LibraryCall, parameters: tuple[Parameter, ...], arrays: Mapping[s
             shape = ", ".join(map(str, place.shape))
             raise _wrong(call, f"returned {_described(result)} for {p.name}, expected {dtype}[{shape}]")
         place[...] = array
+
+
+def _kept(result: object, place: NDArray[Any], places: Sequence[NDArray[Any]]) -> object:
+    """A result for one place, copied if it lies where another one is stored: functions may return their arguments."""
+    import numpy as np
+
+    array = _array(result)
+    if array is None or result is place:
+        return result
+    return array.copy() if any(np.may_share_memory(array, x) for x in places if x is not place) else result
 
 
 def _array(result: object) -> NDArray[Any] | None:

@@ -34,6 +34,9 @@ OWN_FIELDS: Mapping[str, type] = MappingProxyType(
 )
 """The fields that every target has, and their types; a target may add others."""
 
+COUNTS = frozenset({"vector_bits", "vector_lanes", "registers", "cores"})
+"""The fields of which there is at least one."""
+
 FIXED_FIELDS = frozenset({"name", "kind"})
 """Fields that the declaration itself gives."""
 
@@ -156,6 +159,8 @@ def _with_field(made: Target, f: tree.Field, value: Value) -> Target:
     wanted = OWN_FIELDS[name]
     if wanted is int and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise failure("MS104", f.value, f"`{name}` is a whole number")
+    if name in COUNTS and value == 0:
+        raise failure("MS104", f.value, f"`{name}` is at least 1")
     if wanted is bool and not isinstance(value, bool):
         raise failure("MS104", f.value, f"`{name}` is `true` or `false`")
     if wanted is str and not isinstance(value, str):

@@ -12,6 +12,7 @@ from mslang.backend.cuda.default import default_schedule
 from mslang.backend.cuda.nvcc import Nvcc
 from mslang.ir.program import Program
 from mslang.schedule.rules.gpu import online
+from mslang.schedule.rules.gpu.nests import has_bound_loop
 from mslang.schedule.rules.nests import leaf_blocks
 from mslang.sema.program import parse_program
 from mslang.target.description import SM_80
@@ -71,6 +72,21 @@ def test_few_scores_are_written_to_memory() -> None:
     names = [b.name for b in leaf_blocks(program)]
     assert online.chain_of(program, names) is None
     assert online.chain_of(attention("score[b, i, j]", keys=1 << 18), names) is not None
+
+
+@pytest.mark.usefixtures("_few")
+def test_a_maximum_over_two_axes_is_none_of_tiles_of_keys() -> None:
+    program = parse_program("""program p(Q: f32[2, 8, 8], K: f32[4, 8, 8], V: f32[4, 8, 16], out O: f32[2, 8, 16]) {
+        alloc s: f32[2, 8, 4, 8]
+        alloc m: f32[2, 8]
+        alloc w: f32[2, 8, 4, 8]
+        block scores[b: 2, i: 8, j: 4, l: 8 | k: 8] { s[b, i, j, l] += Q[b, i, k] * K[j, l, k] }
+        block largest[b: 2, i: 8 | j: 4, l: 8] { m[b, i] = max(m[b, i], s[b, i, j, l]) }
+        block weights[b: 2, i: 8, j: 4, l: 8] { w[b, i, j, l] = exp(s[b, i, j, l] - m[b, i]) }
+        block mix[b: 2, i: 8, d: 16 | j: 4, l: 8] { O[b, i, d] += w[b, i, j, l] * V[j, l, d] }
+    }""")
+    assert online.chain_of(program, [b.name for b in leaf_blocks(program)]) is None
+    assert has_bound_loop(default_schedule(program, SM_80))
 
 
 @pytest.mark.usefixtures("_few")

@@ -151,13 +151,15 @@ def _ahead(s: For) -> Expr:
 
 
 def _number(extent: Expr, place: _Place) -> Expr:
-    """A trip count over decisions alone: the largest where it depends on loops around, 1 where it depends on data."""
+    """A trip count over decisions alone: the largest where it depends on loops around, 1 where it depends on data, 0 of a
+    loop that never runs."""
     if any(loads_of(extent)):
         return ONE
+    found = arith.simplify(extent)
     if free_vars(extent):
         ends = arith.bounds(extent, {x.var: r for x, r in place.loops})
-        return ONE if ends is None or free_vars(ends[1]) else ends[1]
-    return arith.simplify(extent)
+        found = ONE if ends is None or free_vars(ends[1]) else ends[1]
+    return ZERO if isinstance(found, Const) and found.value < 0 else found
 
 
 def _copies(s: For, extent: Expr) -> Expr:

@@ -21,7 +21,7 @@ from mslang.schedule.rules.cpu.dot import DotProducts
 from mslang.schedule.rules.cpu.groups import group_of
 from mslang.schedule.rules.cpu.lanes import run_in_parallel
 from mslang.schedule.rules.cpu.matrix_tiles import MatrixTiles
-from mslang.schedule.rules.cpu.rows import RowFusion
+from mslang.schedule.rules.cpu.rows import FUSED, RowFusion
 from mslang.schedule.rules.cpu.streamed import bypass, large_results
 from mslang.schedule.rules.default_tiles import tile
 from mslang.schedule.rules.multi_level import needs_tiling
@@ -31,12 +31,13 @@ from mslang.schedule.rules.nests import (
     block_under,
     chain_below,
     do_if_legal,
+    goes_through,
     handle,
     leaf_blocks,
     loops_around,
     roots,
 )
-from mslang.schedule.rules.rule import Rule
+from mslang.schedule.rules.rule import Rule, legal
 from mslang.schedule.session import Session
 from mslang.schedule.space import Candidate, Space
 from mslang.target.description import Target
@@ -108,11 +109,21 @@ def schedule_by_default(it: Interpreter, machine: Target) -> None:
     tiled = {b.name for b in leaf_blocks(session.program) if needs_tiling(session.program, b)}
     for name in sorted(tiled):
         if not _on_instructions(it, name):
-            tile(session, block_handle(session, name), machine)
+            _tile(session, name, machine)
     finish(session)
     for block in leaf_blocks(session.program) if not session.program.dynamic else ():
         # What outgrows the last cache would be read from memory next in any case; of an open size that is not known.
         bypass(session, block, large_results(session.program, block, machine, machine.l3))
+
+
+def _tile(session: Session, name: str, machine: Target) -> None:
+    """Tile a product; one of which a primitive refuses that is left to the steps that follow."""
+
+    def steps(s: Session) -> None:
+        tile(s, block_handle(s, name), machine)
+
+    if goes_through(session, steps):
+        steps(session)
 
 
 def _on_instructions(it: Interpreter, name: str) -> bool:
@@ -127,7 +138,8 @@ def _on_instructions(it: Interpreter, name: str) -> bool:
 
 def finish(session: Session) -> None:
     """Schedule what is as the program has it: nests whose loops are all serial, and innermost contiguous loops."""
-    plain = [root for root in roots(session.program) if all(s.kind == "serial" for s in _loops(root))]
+    filled = [root for root in roots(session.program) if leaves(root)]
+    plain = [root for root in filled if all(s.kind == "serial" for s in _loops(root))]
     names = [b.name for root in plain for b in leaves(root)]
     for root in plain:
         _share(session, root)
@@ -171,8 +183,8 @@ def _fuse_rows(it: Interpreter) -> None:
         group = group_of(it.session.program, block)
         if group is None:
             continue
-        if not group.products:
-            rule.apply(it, block, "fused")
+        if not group.products and legal(it, rule, block, (FUSED,)):
+            rule.apply(it, block, FUSED)
             done.update(group.stages)
 
 
@@ -182,7 +194,7 @@ def _share(session: Session, root: For) -> None:
     chain = chain_below(root)
     spatial = sum(a.kind == "spatial" for a in block_under(root).axes)
     outer = chain[: min(spatial, max(1, len(chain) - 1))]
-    if len(chain) > 1:
+    if outer and len(chain) > 1:
         run_in_parallel(session, [handle(session, s.var) for s in outer])
 
 

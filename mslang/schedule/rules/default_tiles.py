@@ -19,6 +19,7 @@ from mslang.schedule.rules.cpu.packing import (
     spread_panels,
 )
 from mslang.schedule.rules.nests import (
+    attempt,
     block_handle,
     block_of,
     do,
@@ -44,7 +45,8 @@ SHARED = 8
 
 
 def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int]:
-    """Rows and columns of a tile of results in registers: least work on padding, then fewest loads a product.
+    """Rows and columns of a tile of results in registers: least work on padding, then fewest loads a product; one
+    vector where not even that fits.
 
     Args:
         rows: iterations of the loop over rows.
@@ -58,7 +60,7 @@ def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int
     (6, 64)
     """
     if columns < lanes:
-        return min(rows, registers // 2), columns
+        return max(min(rows, registers // 2), 1), columns
     found = []
     for vectors in range(1, 5):
         for r in range(1, registers):
@@ -66,7 +68,7 @@ def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int
                 continue
             work = -(-rows // r) * r / rows * (-(-columns // (vectors * lanes)) * vectors * lanes) / columns
             found.append((work * (1 + 1 / r + 1 / vectors), -r * vectors, r, vectors * lanes))
-    _, _, r, c = min(found)
+    _, _, r, c = min(found, default=(0.0, 0, 1, lanes))
     return r, c
 
 
@@ -159,16 +161,18 @@ def _pack(
 
 
 def _results(session: Session, b: Handle, place: Handle) -> None:
-    """Keep the tile in registers: its only reader works on it there, or a copy takes it out."""
+    """Keep the tile in registers: its only reader works on it there, or a copy takes it out, if either is legal."""
     block = block_of(session, b)
     written = session.handles.handle(BufferRef(block.writes[0].buffer))
     user = _only_reader(session.program, block.name)
     if user is not None and do_if_legal(session, "reverse_compute_at", block_handle(session, user), place) is not None:
         do_if_legal(session, "set_scope", b, written, "local")
         return
-    made = do_if_legal(session, "cache_write", b, written, "local")
-    if made is not None:
-        do(session, "reverse_compute_at", made[0], place)
+    loop = session.handles.resolve(place)
+    made = attempt(session.program, "cache_write", BlockRef(block.name), BufferRef(block.writes[0].buffer), "local")
+    if made is not None and attempt(made.program, "reverse_compute_at", made.handles[0], loop) is not None:
+        (copy,) = do(session, "cache_write", b, written, "local")
+        do(session, "reverse_compute_at", copy, place)
 
 
 def _only_reader(program: Program, block: str) -> str | None:

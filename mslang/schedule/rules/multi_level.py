@@ -17,7 +17,7 @@ from mslang.ir.program import Block, Program
 from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.nests import block_handle, block_of, do, draw, handle, loops_around, own_loop
-from mslang.schedule.rules.rule import apply_rule, apply_rules, blocks_given
+from mslang.schedule.rules.rule import apply_rule, apply_rules, blocks_given, legal
 from mslang.schedule.session import Session
 from mslang.schedule.values import describe
 from mslang.transform.getters import consumers, is_injective
@@ -46,9 +46,9 @@ class MultiLevelTiling(msgspec.Struct, frozen=True):
         return needs_tiling(it.session.program, block)
 
     def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
-        """Where results leave the tile; they are complete only before a reduction is split."""
+        """Where results may leave the tile; they are complete only before a reduction is split."""
         whole = len(self.structure) - len(self.structure.lstrip("S"))
-        return (APART, *(f"level_{k}" for k in range(1, whole + 1)))
+        return legal(it, self, block, (APART, *(f"level_{k}" for k in range(1, whole + 1))))
 
     def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
         """Split and reorder the loops, then place the results."""
@@ -89,6 +89,8 @@ def needs_tiling(program: Program, block: Block, dynamic: bool = False) -> bool:
 
     Their extents are numbers, or may be `dynamic` sizes.
     """
+    if not dynamic and not all(isinstance(a.extent, Const) for a in block.axes):
+        return False
     kinds = {a.kind for a in block.axes}
     if block.init is None or kinds != {"spatial", "reduce"} or len(block.writes) != 1:
         return False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mslang.diagnostics import MsError
 from mslang.ir.expr import Const
 from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.program import Block, For, Program
 from mslang.schedule.arguments import bind
+from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
 from mslang.transform.analysis.axes import axis_loops
@@ -90,6 +91,15 @@ def do_if_legal(session: Session, op: str, *args: object, **named: object) -> tu
     """Apply a primitive if it accepts these arguments; None, with nothing changed, if it refuses."""
     bound = bind(session.registry.signature(op), args, named)
     return session.apply(op, bound) if session.allows(op, bound) else None
+
+
+def goes_through(session: Session, steps: Callable[[Session], object]) -> bool:
+    """Whether some steps can all be taken; they are tried on a session of their own, and nothing changes."""
+    try:
+        steps(Session(session.program, Drawing(0), session.registry))
+    except MsError:
+        return False
+    return True
 
 
 def draw(session: Session, op: str, *args: object, address: str, **named: object) -> object:

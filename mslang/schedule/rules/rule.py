@@ -8,6 +8,7 @@ rule samples. A rule is applied to the blocks of a program in post-order, one ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mslang.diagnostics import MsError, ScheduleError, problem
@@ -124,15 +125,46 @@ def take(it: Interpreter, rule: Rule, block: Block) -> None:
 def legal(it: Interpreter, rule: Rule, block: Block, labels: Iterable[str]) -> tuple[str, ...]:
     """Those of some alternatives that no primitive refuses, found by taking each on a session of its own.
 
-    What the trial computes is kept (`schedule.memo`): taking the alternative afterwards costs little.
+    What the trial computes is kept (`schedule.memo`): taking the alternative afterwards costs little. So is the answer,
+    which every structure of a space asks for again.
     """
-    return tuple(label for label in labels if _goes_through(it, rule, block, label))
+    return _legal(_Trials(it, rule, block, tuple(labels)))
 
 
-def _goes_through(it: Interpreter, rule: Rule, block: Block, label: str) -> bool:
-    trial = it.on(Session(it.session.program, Drawing(0), it.session.registry))
+class _Trials:
+    """Alternatives of a rule for a block of a program, which like what else they depend on is compared by identity."""
+
+    __slots__ = ("block", "labels", "program", "registry", "rule", "world")
+
+    def __init__(self, it: Interpreter, rule: Rule, block: Block, labels: tuple[str, ...]) -> None:
+        self.program, self.registry, self.world = it.session.program, it.session.registry, it.world
+        self.rule, self.block, self.labels = rule, block, labels
+
+    def __hash__(self) -> int:
+        return hash((id(self.program), id(self.rule), self.block.name, self.labels))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Trials)
+            and (self.block.name, self.labels) == (other.block.name, other.labels)
+            and self.program is other.program
+            and self.registry is other.registry
+            and self.world is other.world
+            and self.rule is other.rule
+        )
+
+
+@lru_cache(maxsize=256)
+def _legal(trials: _Trials) -> tuple[str, ...]:
+    return tuple(label for label in trials.labels if _goes_through(trials, label))
+
+
+def _goes_through(trials: _Trials, label: str) -> bool:
+    from mslang.schedule.interpret import Interpreter
+
+    trial = Interpreter(Session(trials.program, Drawing(0), trials.registry), trials.world)
     try:
-        rule.apply(trial, block, label)
+        trials.rule.apply(trial, trials.block, label)
     except MsError:
         return False
     return True

@@ -122,6 +122,23 @@ def test_several_outputs_and_scalars_are_stored() -> None:
     assert float(total) == 4.0 and t.tolist() == [2.0] * 4
 
 
+def test_a_function_may_return_what_it_was_given_in_another_order() -> None:
+    text = """program swap(inout A: f32[4], inout B: f32[4]) {
+        block s[i: 4] {
+            alloc t: f32[] @ local
+            reads A[i], B[i]
+            writes A[i], B[i]
+            t[] = A[i]
+            A[i] = B[i]
+            B[i] = t[]
+        }
+    }"""
+    (done,) = ms.apply(parse_program(text), [LibraryCall("swap", text, lambda a, b: (b, a))], database=None)
+    a, b = ms.build(done)(np.zeros(4, np.float32), np.ones(4, np.float32))
+    assert a.tolist() == [1.0] * 4
+    assert b.tolist() == [0.0] * 4
+
+
 # ------------------------------------------------------------------ what misses
 @pytest.mark.parametrize(
     ("changed", "why"),

@@ -17,10 +17,12 @@ from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.compute_location import RandomComputeLocation
 from mslang.schedule.rules.cpu.register_tile import RegisterTiling
+from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
 from mslang.schedule.rules.multi_level import MultiLevelTiling
 from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
 from mslang.schedule.rules.rule import Rule
+from mslang.schedule.rules.sets import rules_named
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Candidate, Space
 from mslang.sema.modules import load
@@ -263,3 +265,81 @@ def test_a_block_around_others_ends_no_group_of_rows() -> None:
         for i in 8 { block o[p: 8 = i] { for j in 1 { block n[a: 8 = p] { C[a] = A[a] } } } }
     }""")
     assert [s.structure for s in automatic_space(p, AVX512).sketches()]
+
+
+# ------------------------------------------------------------------ what rules refuse
+PRODUCT = "C[i, j] = C[i, j] + A[i, k] * B[k, j]"
+ODD = {
+    "the results of a product are returned, and used": """program p(A: f32[20, 12], B: f32[12, 36], out C: f32[20, 36],
+        out D: f32[20, 36]) {
+            block mm[i: 20, j: 36 | k: 12] { C[i, j] += A[i, k] * B[k, j] }
+            block relu[i: 20, j: 36] { D[i, j] = max(C[i, j], 0.0) }
+        }""",
+    "an operand that is wider than the result": """program p(A: f32[64, 8], B: f32[8, 70], out C: f32[64, 64]) {
+            block mm[i: 64, j: 64 | k: 8] { C[i, j] += A[i, k] * B[k, j] }
+        }""",
+    "another block writes the results, too": f"""program p(A: f32[16, 8], B: f32[8, 24], inout C: f32[16, 24]) {{
+            block z[i: 16, j: 24] {{ C[i, j] = 1.0 }}
+            block mm[i: 16, j: 24 | k: 8] {{ init {{ C[i, j] = 0.0 }} {PRODUCT} }}
+        }}""",
+    "the sum of a row reads what is overwritten": """program p(
+        inout X: f32[16, 24], Z: f32[16, 24], out Y: f32[16, 24]) {
+            alloc t: f32[16]
+            block sum[i: 16 | j: 24] { t[i] += X[i, j] }
+            block wipe[i: 16, j: 24] { X[i, j] = 0.0 }
+            block div[i: 16, j: 24] { Y[i, j] = Z[i, j] / (t[i] + 100.0) }
+        }""",
+    "the order of the loops matters": """program p(A: f32[16, 8], inout C: f32[16, 24]) {
+            block b[i: 16, j: 24 | k: 8] { init { C[i, j] = 0.0 } C[i, j] = C[i, j] + A[i, k] * C[k, j] }
+        }""",
+    "the order of the reduction matters": """program p(A: f32[8, 32, 3], B: f32[32, 3, 24], out C: f32[8, 24]) {
+            block b[i: 8, j: 24 | k: 32, r: 3] { init { C[i, j] = 0.0 }
+                C[i, j] = C[i, j] * 0.5 + A[i, k, r] * B[k, r, j]
+            }
+        }""",
+    "reductions of all axes": """program p(A: f32[9, 7], out S: f32[]) {
+            block s[| i: 9, j: 7] { S[] += A[i, j] }
+        }""",
+    "a loop of nothing": "program p(A: f32[16], out B: f32[16]) { for i in 4 { } block b[i: 16] { B[i] = A[i] } }",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_a_rule_cannot_do_is_left_to_the_rules_that_follow(name: str) -> None:
+    program = parse_program(ODD[name])
+    space = automatic_space(program, AVX512)
+    found = list(space.structures())
+    assert found
+    assert all(isinstance(s, Sketch) for s in found)
+    check(space, dict(found[-1].structure), 0)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_the_default_leaves_out_what_is_refused(name: str) -> None:
+    program = parse_program(ODD[name])
+    made = default_schedule(program, AVX512)
+    assert difference(program, made.program, 1e-4, 1e-4, 0) is None
+    assert made.trace.instructions or name == "the order of the loops matters"
+
+
+def test_the_quick_rules_tile_what_follows_apart_where_it_must_wait() -> None:
+    program = parse_program("""program p(A: f32[8, 6], B: f32[6, 8], X: f32[8, 8], out C: f32[8, 8]) {
+        alloc t: f32[8, 8]
+        alloc s: f32[8]
+        block mm[i: 8, j: 8 | k: 6] { t[i, j] += A[i, k] * B[k, j] }
+        block other[i: 8 | j: 8] { s[i] += X[i, j] }
+        block c[i: 8, j: 8] { C[i, j] = t[i, j] + s[j] }
+    }""")
+    assert all(isinstance(s, Sketch) for s in automatic_space(program, GENERIC, rules_named("quick")).structures())
+
+
+def test_axes_of_an_open_size_under_a_loop_of_known_length() -> None:
+    program = parse_program("""program p[M: dyn(64..128)](A: f32[M, 4], B: f32[4, 8], inout C: f32[M, 8]) {
+        for i0 in 64, j0 in 8, k0 in 4 {
+            block mm[i: M = i0, j: 8 = j0 | k: 4 = k0] {
+                init { C[i, j] = 0.0 }
+                C[i, j] = C[i, j] + A[i, k] * B[k, j]
+            }
+        }
+    }""")
+    assert "parallel" in default_schedule(program, AVX512).trace.as_ms("s")

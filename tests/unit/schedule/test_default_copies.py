@@ -1,6 +1,7 @@
 """The default schedule for CPUs copies an operand that many tiles share: such copies lie in order and are aligned."""
 
 import pytest
+from msgspec.structs import replace
 
 from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.sema.program import parse_program
@@ -42,4 +43,11 @@ def test_an_operand_that_many_tiles_share_is_copied(text: str, copied: str | Non
     made = found.trace.as_ms("s")
     assert [x for x in (PANEL, WHOLE) if x in made] == ([] if copied is None else [copied])
     assert copied is not None or "cache_read" not in made
+    assert difference(program, found.program, 1e-4, 1e-4, 0) is None
+
+
+@pytest.mark.parametrize("registers", [1, 2, 3])
+def test_with_hardly_any_registers_a_tile_is_one_vector(registers: int) -> None:
+    program = parse_program(GEMM.format(m=8, n=40))
+    found = default_schedule(program, replace(AVX2, registers=registers))
     assert difference(program, found.program, 1e-4, 1e-4, 0) is None

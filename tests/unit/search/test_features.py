@@ -227,3 +227,15 @@ def test_a_users_own_extractor() -> None:
     assert features.names == ("store0.trips", "draft")  # what is the same for all candidates is not a column
     rows = features.rows(0, sketch.batch().of([{"t": (11, 100)}, {"t": (64, 16)}]))
     np.testing.assert_allclose(rows[:, 0], np.log2([1101, 1025]), rtol=1e-6)
+
+
+def test_a_loop_that_never_runs_has_features_that_are_numbers() -> None:
+    program = ms.parse("""program p(A: f32[16], out B: f32[16]) {
+        block b[i: 16] { B[i] = A[i] }
+        for i in 4 { for j in 5..i { block c[x: 16 = j] { B[x] = 0.0 } } }
+    }""").program()
+    for sketch in automatic_space(program, AVX512).sketches():
+        batch = sketch.batch().draw(4, 0)
+        features = features_of([sketch], AVX512)
+        assert np.isfinite(features.rows(0, batch)).all()
+        assert np.isfinite(features.stores(0, batch)).all()

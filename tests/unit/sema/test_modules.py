@@ -278,3 +278,11 @@ def test_info_of_natives_and_fns() -> None:
     assert stage.signature.params[0].default is REQUIRED
     assert fits.header == "fits(scheduled, target) -> bool"
     assert fits.path is None
+
+
+@pytest.mark.parametrize("name", ["cores", "registers", "vector_bits", "vector_lanes"])
+def test_a_machine_has_at_least_one_core_and_one_register(name: str) -> None:
+    with pytest.raises(MsError) as error:
+        describe(load("own.ms", f"target t = cpu {{ {name} = 0 }}"), "t")
+    assert error.value.diagnostic.code == "MS104"
+    assert error.value.diagnostic.message == f"`{name}` is at least 1"

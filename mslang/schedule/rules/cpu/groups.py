@@ -77,7 +77,7 @@ def _plain(program: Program, block: Block) -> bool:
         and {s.var for s in own if s} == {s.var for s in loops}
         and all(s.kind == "serial" for s in loops)
         and len(block.writes) == 1
-        and all(a.kind in ("spatial", "reduce") for a in block.axes)
+        and all(a.kind in ("spatial", "reduce") and isinstance(a.extent, Const) for a in block.axes)
     )
 
 

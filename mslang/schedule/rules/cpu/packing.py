@@ -42,14 +42,14 @@ def packed_ahead(program: Program, block: Block, found: Contraction) -> str | No
     name = packable(block, found)
     if name is None or not is_constant(program, name):
         return None
-    layout, pad = _panels(block, found, name)
+    layout, pad = _panels(program, block, found, name)
     made = attempt(program, "transform_layout", BlockRef(block.name), BufferRef(name), layout, pad=pad)
     return None if made is None else name
 
 
 def pack_ahead(session: Session, block: Block, found: Contraction, buffer: str) -> None:
     """Give a constant parameter the panels itself."""
-    layout, pad = _panels(block, found, buffer)
+    layout, pad = _panels(session.program, block, found, buffer)
     target = session.handles.handle(BufferRef(buffer))
     do(session, "transform_layout", block_handle(session, block.name), target, layout, pad=pad)
 
@@ -86,12 +86,13 @@ def widen(session: Session, block: Block, copy: Handle) -> None:
 def pack(session: Session, block: Block, found: Contraction, copy: Handle) -> Handle:
     """Lay a copied operand out in panels of one vector, those of an outer iteration together."""
     buffer = block_of(session, copy).writes[0].buffer
-    layout, pad = _panels(block_of(session, block_handle(session, block.name)), found, buffer)
+    reader = block_of(session, block_handle(session, block.name))
+    layout, pad = _panels(session.program, reader, found, buffer)
     do(session, "transform_layout", copy, session.handles.handle(BufferRef(buffer)), layout, pad=pad)
     return copy
 
 
-def _panels(block: Block, found: Contraction, buffer: str) -> tuple[IndexMap, int | None]:
+def _panels(program: Program, block: Block, found: Contraction, buffer: str) -> tuple[IndexMap, int | None]:
     """The map of a buffer that a block reads into panels, and what the last panel is filled up with."""
     read = next(r for r in block.reads if r.buffer == buffer)
     params = tuple(f"d{k}" for k in range(len(read.ranges)))
@@ -102,7 +103,9 @@ def _panels(block: Block, found: Contraction, buffer: str) -> tuple[IndexMap, in
     rest: list[Expr] = [Var(p) for k, p in enumerate(params) if k != at and Var(p) not in outer]
     v = Var(params[at])
     layout = IndexMap(params, (*outer, Binary("//", v, lane), *rest, Binary("%", v, lane)))
-    whole = extents(block).get(found.vector, found.lanes + 1) % found.lanes == 0
+    # The buffer may be wider than what the block reads of it.
+    width = all_buffers(program)[buffer].shape[at]
+    whole = isinstance(width, Const) and width.value % found.lanes == 0
     return layout, None if whole else 0
 
 

@@ -41,9 +41,10 @@ from mslang.schedule.rules.cpu.packing import (
 )
 from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
 from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, draw, leaf_blocks
+from mslang.schedule.rules.rule import legal
 from mslang.schedule.session import Session
 from mslang.target.description import Target
-from mslang.transform.getters import consumers, is_injective, producers
+from mslang.transform.getters import consumers, is_injective, is_output, producers
 from mslang.transform.outcome import BlockRef, BufferRef
 
 if TYPE_CHECKING:
@@ -146,9 +147,10 @@ class RegisterTiling(msgspec.Struct, frozen=True):
         return contraction(it.session.program, block, it.machine) is not None
 
     def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
-        """The orders of loops and the places of operands; see `Layout`."""
+        """The orders of loops and the places of operands that are legal; see `Layout`."""
         found = contraction(it.session.program, block, it.machine)
-        return () if found is None else tuple(x.label for x in layouts(it.session.program, found, it.machine))
+        known = () if found is None else layouts(it.session.program, found, it.machine)
+        return legal(it, self, block, (x.label for x in known))
 
     def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
         """Tile the block; it samples the register tile, the tiles for a cache and the unrolling of the reduction."""
@@ -302,7 +304,10 @@ def _as_written(block: Block, axes: Sequence[str]) -> list[str]:
 
 
 def epilogue(program: Program, block: str) -> str | None:
-    """The one stage that uses a block's results, if it does so element by element."""
+    """The one stage that uses a block's results, if it does so element by element and nothing else has them: what the
+    program returns does not stay in registers."""
+    if is_output(program, BlockRef(block)):
+        return None
     users = consumers(program, BlockRef(block))
     return users[0].name if len(users) == 1 and is_injective(program, users[0]) else None
 

@@ -53,14 +53,14 @@ class RowFusion(msgspec.Struct, frozen=True):
         return group_of(it.session.program, block) is not None
 
     def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
-        """`fused`; `one_pass` where that is legal and rows are long; where there are few rows also `apart`."""
+        """Where they are legal: `fused`, and `one_pass` if rows are long; where there are few rows also `apart`."""
         group = group_of(it.session.program, block)
         if group is None:
             return ()
         sizes = extents(block)
         rows = prod(sizes.get(a, 1) for a in group.rows)
-        rolled = legal(it, self, block, (ONE_PASS,)) if is_long(it.session, group, it.machine) else ()
-        return (FUSED, *rolled, *(() if rows >= BUSY * it.machine.cores else (SEPARATE,)))
+        wanted = (FUSED, ONE_PASS) if is_long(it.session, group, it.machine) else (FUSED,)
+        return (*legal(it, self, block, wanted), *(() if rows >= BUSY * it.machine.cores else (SEPARATE,)))
 
     def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
         """Fuse the stages; it samples the register tile of products and the accumulators of reductions."""

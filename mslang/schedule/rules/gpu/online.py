@@ -44,7 +44,10 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def chain_of(program: Program, names: Sequence[str]) -> Chain | None:
-    """The stages of attention that some nests end with; None if they do not, or scores are few."""
+    """The stages of attention that some nests end with; None if they do not, or scores are few.
+
+    The maximum is one for each row, along one axis.
+    """
     named = {b.name: b for b in leaf_blocks(program)}
     at = next((k for k in reversed(range(len(names))) if is_maximum(named[names[k]])), None)
     if at is None:
@@ -53,8 +56,11 @@ def chain_of(program: Program, names: Sequence[str]) -> Chain | None:
     sums = [n for n in names[at + 1 :] if named[n].init is not None]
     if first is None or not any(tiled_axes(program, named[n]) is not None for n in sums):
         return None
-    sizes = [int(a.extent.value) for a in named[names[at]].axes if isinstance(a.extent, Const)]
-    if len(sizes) != len(named[names[at]].axes) or prod(sizes) < SCORES:
+    axes = named[names[at]].axes
+    sizes = [int(a.extent.value) for a in axes if isinstance(a.extent, Const)]
+    if len(sizes) != len(axes) or prod(sizes) < SCORES:
+        return None
+    if all(a.kind == "reduce" for a in axes) or sum(a.kind == "reduce" for a in axes) != 1:
         return None
     last = max(names.index(n) for n in sums)
     exponentials = tuple(n for n in names[at + 1 : last] if n not in sums)
