@@ -141,3 +141,11 @@ def test_long_products_are_compared_as_fast_as_short_ones() -> None:
     below = Symbol("b", Uniform(-3, 4))
     assert proved(c("<=", mul(whole, Const(-3)), mul(below, whole)))
     assert not proved(c("<=", part, mul(below, whole)))
+
+
+def test_a_table_whose_numbers_do_not_fit_in_64_bits_proves_nothing() -> None:
+    """`s * s * s` is more than 2**64, so that machine integers gave it another remainder."""
+    s = Symbol("s", Uniform(3_000_000, 3_000_900))
+    rest = c("%", c("-", mul(mul(s, s), s), s), Const(6))
+    assert decide(c("==", rest, Const(0))) is Verdict.UNKNOWN
+    assert not proved(c(">=", rest, Const(2)))
