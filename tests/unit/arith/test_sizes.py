@@ -32,6 +32,7 @@ from mslang.ir.expr import (
     Uniform,
     Var,
 )
+from mslang.ir.program import Range
 from mslang.schedule.distribution import enumerate_values
 
 PERFECT = PerfectTile(Const(512), 4, 64)
@@ -149,3 +150,10 @@ def test_a_table_whose_numbers_do_not_fit_in_64_bits_proves_nothing() -> None:
     rest = c("%", c("-", mul(mul(s, s), s), s), Const(6))
     assert decide(c("==", rest, Const(0))) is Verdict.UNKNOWN
     assert not proved(c(">=", rest, Const(2)))
+
+
+def test_sizes_beside_loops_are_proved_by_their_values() -> None:
+    t = [Symbol("t", PerfectTile(Const(12), 2), k) for k in range(2)]
+    total = c("+", Var("i"), c("+", t[0], t[1]))
+    assert proved(c(">=", total, Const(7)), {"i": Range(Const(0), Const(2))})
+    assert decide(c(">=", total, Const(8)), {"i": Range(Const(0), Const(2))}) is not Verdict.PROVED
