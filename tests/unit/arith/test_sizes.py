@@ -157,3 +157,9 @@ def test_sizes_beside_loops_are_proved_by_their_values() -> None:
     total = c("+", Var("i"), c("+", t[0], t[1]))
     assert proved(c(">=", total, Const(7)), {"i": Range(Const(0), Const(2))})
     assert decide(c(">=", total, Const(8)), {"i": Range(Const(0), Const(2))}) is not Verdict.PROVED
+
+
+def test_a_quotient_by_a_loop_that_does_not_run_has_no_bounds() -> None:
+    e = c("//", c("*", Var("j"), Var("j")), c("*", Const(6), Var("i")))
+    ranges = {"i": Range(Const(1), Const(0)), "j": Range(Const(0), Const(2))}
+    assert decide(c("<", e, c("%", T[0], Const(-1))), ranges) is not Verdict.DEPENDS
