@@ -24,6 +24,7 @@ from mslang.ir.expr import (
     with_children,
 )
 from mslang.ir.functions import FUNCTIONS, evaluated
+from mslang.ir.visit import walk_expr
 
 SymbolValues = Mapping[str, int | Sequence[int]]
 """Symbol name -> its value, or the values of all factors of a tile."""
@@ -102,6 +103,11 @@ def evaluate(e: Expr, env: Mapping[str, int | float], symbols: SymbolValues = NO
         case Call(name=n):
             raise unknown(n + "(...)")
     raise TypeError(f"not an expression: {e!r}")
+
+
+def is_exact(e: Expr) -> bool:
+    """Whether code computes what `evaluate` gives: floats, which are evaluated in double precision, are no part."""
+    return not any(is_float(dtype_of(x)) for x in walk_expr(e))
 
 
 def wrap(v: Number, dtype: str) -> Number:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mslang.ir.access_bounds import outside
 from mslang.ir.unwritten import unwritten
 from mslang.sema.program import parse_program
 
@@ -14,3 +15,15 @@ def test_gaps_are_looked_for_among_the_elements_however_far_an_axis_runs(
         f"program p(out B: f32[8]) {{ for i in {extent} {{ block b[vi: {extent} = i] {{ B[vi] = 1.0 }} }} }}"
     )
     assert [x.element for x in unwritten(program)] == ([] if element is None else [element])
+
+
+def test_conditions_on_floats_prove_nothing_as_they_are_rounded() -> None:
+    """In f32 `7 * 0.1` is 0.7, in double precision it is more."""
+    within = parse_program("""program p(out B: f32[8]) {
+        block b[v: 8] { where f32(v) * f32(0.1) <= f32(0.7)  B[v] = 1.0 }
+    }""")
+    assert not list(unwritten(within))
+    beyond = parse_program("""program p(A: f32[7], out B: f32[8]) {
+        block b[v: 8] { B[v] = select(f32(v) * f32(0.1) > f32(0.7), A[v], 0.0) }
+    }""")
+    assert not list(outside(beyond))
