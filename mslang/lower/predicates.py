@@ -26,7 +26,6 @@ from mslang.lower.analysis import has_condition, selected_by, trips, weight, wor
 from mslang.lower.dead_iterations import live_iterations
 from mslang.lower.fold import fold, step
 from mslang.lower.fused_indices import named_parts, part_bounds
-from mslang.lower.substitute import reads
 
 MAX_COPIED = 1024
 """How many statements, unrolled, cutting loops may add."""
@@ -39,15 +38,13 @@ _MINOR = 8
 class _Known(NamedTuple):
     """Facts about variables: constant bounds for quick answers, ranges for the arithmetic engine.
 
-    `plain`: there is no condition here that a loop could be cut for. `data`: variables computed from data, with which
-    sums wrap.
+    `plain`: there is no condition here that a loop could be cut for.
     """
 
     bounds: Mapping[str, Interval]
     ranges: Mapping[str, Range]
     budget: int
     plain: bool = False
-    data: frozenset[str] = frozenset()
 
 
 def resolve(body: Body) -> Body:
@@ -95,8 +92,6 @@ def _expression(e: Expr, known: _Known) -> Expr:
 
 def _decide(e: Binary, known: _Known) -> bool | None:
     if e.op not in COMPARISONS:
-        return None
-    if known.data and not known.data.isdisjoint(free_vars(e)):
         return None
     quick = linear.condition(e)
     if quick is not None and all(v in known.bounds for v in quick.form.terms):
@@ -204,8 +199,6 @@ def _let(s: Let, known: _Known) -> Body:
             known = known._replace(budget=(known.budget - added) // len(pieces))
             made = _branches(s.body, s.name, pieces, known)
             return (replace(s, body=made),) if made else ()
-    if reads(s.value) or not known.data.isdisjoint(free_vars(s.value)):
-        known = known._replace(data=known.data | {s.name})
     inner = _body(s.body, known)
     return (replace(s, body=inner),) if inner else ()
 

@@ -45,31 +45,25 @@ _INDEX = frozenset({"+", "-", "*", "//", "%", "min", "max"})
 class Known:
     """What is known of variables where statements stand, and what was already found out with that.
 
-    `ranges` are inclusive bounds of variables, `data` the variables computed from data, with which sums wrap.
-    Expressions are remembered with the values put into them.
+    `ranges` are inclusive bounds of variables. Expressions are remembered with the values put into them.
     """
 
-    def __init__(self, ranges: Mapping[str, Interval], data: frozenset[str] = frozenset()) -> None:
-        self.ranges, self.data = ranges, data
+    def __init__(self, ranges: Mapping[str, Interval]) -> None:
+        self.ranges = ranges
         self.opaque: dict[str, Expr] = {}
         self.bounds: dict[str, Interval] = dict(ranges)
         self.made: dict[tuple[object, ...], Expr] = {}
         self.forms: dict[Expr, tuple[Linear, int] | None] = {}
-        self._inner: dict[tuple[str, Interval | None, bool], Known] = {}
+        self._inner: dict[tuple[str, Interval | None], Known] = {}
 
-    def within(self, var: str, bounds: Interval | None, *, data: bool = False) -> Known:
-        """Inside of a loop or `let` of this variable; `data`: it is computed from data."""
-        key = (var, bounds, data)
+    def within(self, var: str, bounds: Interval | None) -> Known:
+        """Inside of a loop or `let` of this variable."""
+        key = (var, bounds)
         found = self._inner.get(key)
         if found is None:
             ranges = {n: r for n, r in self.ranges.items() if n != var}
-            known = self.data | {var} if data else self.data - {var}
-            found = self._inner[key] = Known(ranges if bounds is None else {**ranges, var: bounds}, known)
+            found = self._inner[key] = Known(ranges if bounds is None else {**ranges, var: bounds})
         return found
-
-    def from_data(self, e: Expr) -> bool:
-        """Whether a value is computed from data, so that sums in it wrap: no index arithmetic, which is exact."""
-        return reads(e) or (bool(self.data) and not self.data.isdisjoint(free_vars(e)))
 
     # -------------------------------------------------------------- expressions
     def expr(self, e: Expr, values: Mapping[str, Expr]) -> Expr:
@@ -98,7 +92,7 @@ class Known:
         """A node whose operands are in normal form, in normal form."""
         match e:
             case Binary(op=op) if op in _INDEX and dtype_of(e) == INDEX:
-                return _folded(e) if self.from_data(e) else self._index(e)
+                return _folded(e) if reads(e) else self._index(e)
             case Binary(op=op) if op in COMPARISONS:
                 return self._comparison(e)
             case Ramp():
@@ -108,7 +102,7 @@ class Known:
     def index(self, e: Expr, values: Mapping[str, Expr]) -> Expr:
         """An index of an access: as `expr`, and sums of what is loaded in normal form too."""
         made = self.expr(e, values)
-        return self._index(made) if isinstance(made, Binary) and self.from_data(made) else made
+        return self._index(made) if isinstance(made, Binary) and reads(made) else made
 
     def _index(self, e: Expr) -> Expr:
         form = self.form(e)
@@ -117,7 +111,7 @@ class Known:
         return self._written(*form)
 
     def _comparison(self, e: Expr) -> Expr:
-        if isinstance(e, Binary) and dtype_of(e.left) == INDEX and not self.from_data(e):
+        if isinstance(e, Binary) and dtype_of(e.left) == INDEX and not reads(e):
             a, b = self.form(e.left), self.form(e.right)
             if a is not None and b is not None:
                 lanes = max(a[1], b[1])

@@ -87,8 +87,7 @@ def _statement(s: Stmt, at: _Place) -> Iterator[Stmt]:
             if yes or no:
                 yield If(c, yes, no)
         case Let(value=v):
-            index = dtype_of(v) == INDEX and not at.known.from_data(v)
-            yield from _let(s, at.position(v) if index else at.expr(v), at)
+            yield from _let(s, at.position(v) if dtype_of(v) == INDEX else at.expr(v), at)
         case Allocate(buffer=b, body=body):
             inside = at._replace(registers=at.registers | {b.name}) if b.scope == "local" else at
             yield replace(s, body=_body(body, inside))
@@ -107,8 +106,7 @@ def _let(s: Let, value: Expr, at: _Place) -> Iterator[Stmt]:
         yield from _body(s.body, at.with_value(s.name, value))
         return
     bounds = at.known.interval(value) if scalar else None
-    known = at.known.within(s.name, bounds, data=at.known.from_data(value))
-    body = _body(s.body, at._replace(known=known))
+    body = _body(s.body, at._replace(known=at.known.within(s.name, bounds)))
     if body:
         yield replace(s, value=value, body=body)
 

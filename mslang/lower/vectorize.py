@@ -136,8 +136,8 @@ class _Vectorizer:
                     inner = inner._replace(registers=frozenset(), in_parallel=True)
             case Allocate(buffer=b) if b.scope == "local":
                 inner = at._replace(registers=at.registers | {b.name})
-            case Let(name=n, value=v):
-                inner = at._replace(known=at.known.within(n, None, data=at.known.from_data(v)))
+            case Let(name=n):
+                inner = at._replace(known=at.known.within(n, None))
             case _:
                 inner = at
         yield with_bodies(s, tuple([self.body(b, inner) for b in bodies(s)]))
@@ -266,10 +266,10 @@ class _Vectorizer:
             case If(condition=c, then=then, otherwise=otherwise):
                 return self._branch(value.of(c), then, otherwise, lanes, known, value)
             case Let(name=n, value=v, body=b):
-                made = value.index(v) if dtype_of(v) == INDEX and not known.from_data(v) else value.of(v)
+                made = value.index(v) if dtype_of(v) == INDEX else value.of(v)
                 if dtype_of(v) == INDEX and not reads(made) and known.form(made) is not None:
                     return self._in_lanes(b, lanes.with_value(n, made), known)
-                inner = known.within(n, None, data=known.from_data(made))
+                inner = known.within(n, None)
                 name = Var(n, dtype_of(v), lanes_of(made))
                 return (Let(n, made, self._in_lanes(b, lanes.with_value(n, name), inner)),)
         raise TypeError(f"not a statement that runs in lanes: {s!r}")

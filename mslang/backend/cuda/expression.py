@@ -26,7 +26,7 @@ from mslang.ir.expr import (
     Var,
     dtype_of,
 )
-from mslang.ir.visit import free_vars, walk_expr
+from mslang.ir.visit import walk_expr
 
 COUNTED = ("clz", "popcount")
 """Functions of all bits of an integer: an index must have its 64."""
@@ -63,7 +63,7 @@ class ExpressionPrinter:
                 return scope.variables[e.name if isinstance(e, Var) else e.text]
             case Binary(op=op, left=left, right=right):
                 dtype = dtype_of(left)
-                exact = dtype == INDEX and not from_data(e, scope)
+                exact = dtype == INDEX and not reads(e)
                 return arithmetic.binary(self.used, op, self.value(left, scope), self.value(right, scope), dtype, exact)
             case Unary(op="not", operand=x):
                 return arithmetic.invert(self.value(x, scope))
@@ -90,7 +90,7 @@ class ExpressionPrinter:
     def _negated(self, e: Expr, scope: Scope) -> Value:
         v = self.value(e, scope)
         if dtype_of(e) == INDEX:
-            return arithmetic.binary(self.used, "-", constant(0, INDEX), v, INDEX, not from_data(e, scope))
+            return arithmetic.binary(self.used, "-", constant(0, INDEX), v, INDEX, not reads(e))
         return arithmetic.negate(self.used, v)
 
     def _cast(self, v: Value, dtype: str) -> Value:
@@ -164,11 +164,6 @@ def flattened(place: Place, indices: tuple[Expr, ...]) -> Expr:
 def reads(e: Expr) -> bool:
     """Whether an expression depends on data: then integers may overflow in it."""
     return any(isinstance(x, Load | Call | Shuffle) for x in walk_expr(e))
-
-
-def from_data(e: Expr, scope: Scope) -> bool:
-    """Whether an expression depends on data, or names a variable that does."""
-    return reads(e) or (bool(scope.data) and not scope.data.isdisjoint(free_vars(e)))
 
 
 def narrow(v: Value) -> str:

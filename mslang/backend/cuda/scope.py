@@ -44,14 +44,11 @@ class Scope(NamedTuple):
     fragments: Mapping[str, Fragments] = MappingProxyType({})
     wide: Mapping[Expr, Wide] = MappingProxyType({})
     ranges: Ranges = MappingProxyType({})
-    data: frozenset[str] = frozenset()
-    """The variables that are computed from data: sums with them wrap."""
 
-    def bind(self, name: str, value: Value, *, data: bool = False) -> Scope:
-        """The scope in which a variable has a value; `data`: it is computed from data."""
+    def bind(self, name: str, value: Value) -> Scope:
+        """The scope in which a variable has a value."""
         ranges = self.ranges
         if value.bounds is not None:
             low, high = value.bounds
             ranges = {**ranges, name: Range(Const(low), Const(high - low + 1))}
-        known = self.data | {name} if data else self.data
-        return self._replace(variables={**self.variables, name: value}, ranges=ranges, data=known)
+        return self._replace(variables={**self.variables, name: value}, ranges=ranges)

@@ -11,7 +11,7 @@ from mslang.backend.cuda import arithmetic, vectors
 from mslang.backend.cuda.arithmetic import Used
 from mslang.backend.cuda.atomics import atomic
 from mslang.backend.cuda.copies import COPIES, copy
-from mslang.backend.cuda.expression import ExpressionPrinter, from_data
+from mslang.backend.cuda.expression import ExpressionPrinter
 from mslang.backend.cuda.instruction import constant_count, fragments_of, instruction, is_fragment
 from mslang.backend.cuda.memory import DYNAMIC_ALIGN, Shared, alignment, elements
 from mslang.backend.cuda.names import Names
@@ -152,14 +152,14 @@ class StatementPrinter:
     def _let(self, s: Let, scope: Scope) -> None:
         if vectors.lanes_of(s.value, scope) > 1:
             raise MsError(problem("MS440", f"the vector `{s.name}` cannot be a variable in CUDA C"))
-        v, data = self.expressions.value(s.value, scope), from_data(s.value, scope)
+        v = self.expressions.value(s.value, scope)
         if v.literal is not None:
-            self.body(s.body, scope.bind(s.name, v, data=data))
+            self.body(s.body, scope.bind(s.name, v))
             return
         dtype = INT if v.dtype == INDEX and v.bounds is not None and fits(v.bounds) else v.dtype
         name = self._names.fresh(s.name)
         self.put(f"const {NAMES[dtype]} {name} = {v.text};")
-        self.body(s.body, scope.bind(s.name, Value(name, dtype, bounds=v.bounds), data=data))
+        self.body(s.body, scope.bind(s.name, Value(name, dtype, bounds=v.bounds)))
 
     # -------------------------------------------------------------- memory
     def _allocate(self, s: Allocate, scope: Scope) -> None:

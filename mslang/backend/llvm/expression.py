@@ -159,7 +159,7 @@ class ExpressionWriter:
             case Shuffle(operands=xs, order=order):
                 operands = [arithmetic.widen(self.fn, self.value(x, scope), lanes_of(x)) for x in xs]
                 return arithmetic.shuffle(self.fn, operands, order)
-            case Binary(op=op) if op in _INDEX_OPS and dtype_of(e) == INDEX and not scope.from_data(e):
+            case Binary(op=op) if op in _INDEX_OPS and dtype_of(e) == INDEX and not reads(e):
                 form = self.affine(e, scope)
                 return self._computed(e, scope) if form is None else self.materialise(form, lanes_of(e))
         return self._computed(e, scope)
@@ -233,7 +233,7 @@ class ExpressionWriter:
         return quotient
 
     def _comparison(self, op: str, left: Expr, right: Expr, scope: Scope) -> Value:
-        if dtype_of(left) == INDEX and not scope.from_data(left) and not scope.from_data(right):
+        if dtype_of(left) == INDEX and not reads(left) and not reads(right):
             lanes = max(lanes_of(left), lanes_of(right))
             a, b = self.affine(left, scope), self.affine(right, scope)
             if a is not None and b is not None:

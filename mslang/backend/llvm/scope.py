@@ -9,9 +9,7 @@ from mslang.backend.llvm.types import Value
 from mslang.ir.arith.linear import Linear
 from mslang.ir.expr import Expr
 from mslang.ir.program import Buffer
-from mslang.ir.visit import free_vars
 from mslang.kernel.nodes import Within
-from mslang.lower.substitute import reads
 
 
 class Memory(NamedTuple):
@@ -31,14 +29,6 @@ class Scope(NamedTuple):
     within: Within | None = None
     """The block whose body this is, where accesses are checked."""
 
-    data: frozenset[str] = frozenset()
-    """The variables that are computed from data: sums with them wrap."""
-
-    def bind(self, name: str, value: Linear | Value, *, data: bool = False) -> Scope:
-        """With one more variable; `data`: it is computed from data."""
-        known = self.data | {name} if data else self.data
-        return self._replace(variables={**self.variables, name: value}, data=known)
-
-    def from_data(self, e: Expr) -> bool:
-        """Whether a value is computed from data, so that sums in it wrap: no index arithmetic, which is exact."""
-        return reads(e) or (bool(self.data) and not self.data.isdisjoint(free_vars(e)))
+    def bind(self, name: str, value: Linear | Value) -> Scope:
+        """With one more variable."""
+        return self._replace(variables={**self.variables, name: value})

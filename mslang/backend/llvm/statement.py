@@ -57,8 +57,7 @@ class StatementWriter:
                 self._if(s, scope)
             case Let(name=name, value=v, body=b):
                 form = self.expressions.affine_known(v, scope)
-                value = self.expressions.value(v, scope) if form is None else form
-                self.body(b, scope.bind(name, value, data=scope.from_data(v)))
+                self.body(b, scope.bind(name, self.expressions.value(v, scope) if form is None else form))
             case Allocate(buffer=buffer, body=b):
                 self._allocate(buffer, b, scope)
             case While(condition=c, body=b):

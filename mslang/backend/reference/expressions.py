@@ -33,15 +33,11 @@ from mslang.ir.visit import walk_expr
 
 
 class Name(msgspec.Struct, frozen=True):
-    """What stands for a variable: source text, and its values `lo <= v <= hi` where they are known.
-
-    `data`: it is a `let` whose value is computed from data, so that sums with it wrap.
-    """
+    """What stands for a variable: source text, and its values `lo <= v <= hi` where they are known."""
 
     text: str
     lo: int | None = None
     hi: int | None = None
-    data: bool = False
 
     def within(self, extent: int) -> bool:
         """Whether it is provably an index of a dimension of this extent."""
@@ -161,14 +157,14 @@ class Expressions:
             case Unary(op="not", operand=x):
                 return f"(not {self.expr(x, scope)})"
             case Unary(operand=x):
-                return _arithmetic(f"(-{self.expr(x, scope)})", e, scope)
+                return _arithmetic(f"(-{self.expr(x, scope)})", e)
             case Binary(op=op, left=a, right=b):
-                return self._binary(op, self.expr(a, scope), self.expr(b, scope), e, scope)
+                return self._binary(op, self.expr(a, scope), self.expr(b, scope), e)
             case Call(name=n, args=xs, dtype=d):
                 return _call(n, tuple(self.expr(x, scope) for x in xs), dtype_of(xs[0]) if xs else d)
         raise TypeError(f"not an expression: {e!r}")
 
-    def _binary(self, op: str, a: str, b: str, e: Binary, scope: Scope) -> str:
+    def _binary(self, op: str, a: str, b: str, e: Binary) -> str:
         dtype = dtype_of(e.left)
         if op in COMPARISONS:
             return f"({a} {op} {b})"
@@ -189,7 +185,7 @@ class Expressions:
                 return rounded(f"divide({a}, {b})", dtype)
         if op == "/" or (op in ("//", "%") and is_float(dtype)):
             raise unsupported(f"`{op}` of `{dtype}`")
-        return _arithmetic(f"({a} {op} {b})", e, scope)
+        return _arithmetic(f"({a} {op} {b})", e)
 
     # -------------------------------------------------------------- accesses
     def load(self, e: Load, scope: Scope) -> str:
@@ -327,15 +323,11 @@ def _flat(texts: list[str], shape: tuple[int, ...]) -> str:
     return " + ".join(reversed(parts)) or "0"
 
 
-def from_data(e: Expr, scope: Scope) -> bool:
-    """Whether a value is computed from data: whether it loads, or names a `let` whose value does."""
-    names = scope.names
-    return any(
-        isinstance(x, Load) or (isinstance(x, Var) and x.name in names and names[x.name].data) for x in walk_expr(e)
-    )
+def _from_data(e: Expr) -> bool:
+    return any(isinstance(x, Load) for x in walk_expr(e))
 
 
-def _arithmetic(text: str, e: Expr, scope: Scope) -> str:
+def _arithmetic(text: str, e: Expr) -> str:
     """The result of `+ - * // %` or a negation brought into its type."""
     dtype = dtype_of(e)
     if is_float(dtype):
@@ -344,7 +336,7 @@ def _arithmetic(text: str, e: Expr, scope: Scope) -> str:
         raise unsupported("arithmetic on `bool`")
     if isinstance(e, Binary) and e.op == "%":
         return text
-    if dtype == INDEX and not any(from_data(x, scope) for x in children(e)):
+    if dtype == INDEX and not any(_from_data(x) for x in children(e)):
         return text
     return wrapped(text, dtype)
 

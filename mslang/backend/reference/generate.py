@@ -13,16 +13,7 @@ from math import prod
 import msgspec
 from msgspec.structs import replace
 
-from mslang.backend.reference.expressions import (
-    Expressions,
-    Level,
-    Name,
-    Scope,
-    Storage,
-    Window,
-    from_data,
-    unsupported,
-)
+from mslang.backend.reference.expressions import Expressions, Level, Name, Scope, Storage, Window, unsupported
 from mslang.backend.reference.faults import Site
 from mslang.backend.reference.numeric import literal, poison
 from mslang.backend.reference.promises import Promise, promise_of, runs_once
@@ -158,7 +149,7 @@ class _Generator:
             case Let(name=n, value=v, body=b):
                 text = self._named(n, "l")
                 self._line(f"{text} = {self.e.expr(v, scope)}")
-                self._body(b, replace(scope, names={**scope.names, n: Name(text, data=from_data(v, scope))}))
+                self._body(b, replace(scope, names={**scope.names, n: Name(text)}))
             case If(condition=c, then=t, otherwise=o):
                 self._nested(f"if {self.e.expr(c, scope)}:", t, scope)
                 if o:

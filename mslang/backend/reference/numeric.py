@@ -1,7 +1,7 @@
 """Arithmetic as the language defines it, on Python's numbers.
 
 Every operation rounds to its type: `f32`, `f16` and `bf16` are computed in double precision and rounded once
-after each operation (exact for `+ - * /` and `sqrt`), integers wrap. Index arithmetic (`i64` without data) is
+after each operation (exact for `+ - * /` and `sqrt`), integers wrap. Index arithmetic (`i64` without loads) is
 taken to be without overflow. `min` and `max` of floats are `minimum` and `maximum` of IEEE 754-2019: NaN propagates,
 and -0 is less than +0. `round` goes to the nearest even. Division by zero of integers, a shift by a count outside of
 the type's width, and a conversion to an integer type that cannot hold the value are faults.

@@ -22,7 +22,7 @@ from mslang.ir.expr import (
     Select,
 )
 from mslang.ir.program import Range
-from mslang.ir.visit import free_vars, map_expr, substitute, walk_expr
+from mslang.ir.visit import map_expr, substitute, walk_expr
 from mslang.kernel import Allocate, Atomic, Body, For, If, Let, Module, Stmt, Store
 from mslang.kernel.visit import bodies, map_deep, map_expressions, with_bodies
 from mslang.lower.fold import fold, step
@@ -102,8 +102,6 @@ def _expression(e: Expr, ranges: Ranges) -> Expr:
 
 
 def _verdict(e: Binary, ranges: Ranges) -> bool | None:
-    if not free_vars(e) <= ranges.keys():
-        return None  # a `let` may be computed from data, with which sums wrap
     quick = linear.condition(e)
     bounds = {v: b for v in quick.form.terms if (b := _numbers(ranges.get(v)))} if quick is not None else {}
     if quick is not None and len(bounds) == len(quick.form.terms):
