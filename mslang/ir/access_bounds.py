@@ -11,6 +11,7 @@ import msgspec
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.accesses import Access, accesses_of
 from mslang.ir.arith import Verdict, decide, evaluate, substitute_symbols
+from mslang.ir.arith.evaluate import is_exact
 from mslang.ir.expr import ONE, ZERO, Binary, Const, DynamicRange, Expr, Symbol
 from mslang.ir.find import all_buffers
 from mslang.ir.program import Program, Range
@@ -119,7 +120,7 @@ def _point_outside(
     index: Expr, size: Const, guards: tuple[Expr, ...], ranges: Mapping[str, range]
 ) -> tuple[int, dict[str, int]] | None:
     """An index that is not below the size, with the loop variables on which it depends, at a point that is reached."""
-    if any(any(loads_of(e)) for e in (index, *guards)):
+    if any(any(loads_of(e)) or not is_exact(e) for e in (index, *guards)):
         return None
     names = sorted(free_vars(index).union(*(free_vars(g) for g in guards)))
     if any(n not in ranges for n in names):

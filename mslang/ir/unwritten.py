@@ -11,6 +11,7 @@ import msgspec
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.accesses import Access, accesses_of
 from mslang.ir.arith import evaluate
+from mslang.ir.arith.evaluate import is_exact
 from mslang.ir.expr import Const, Expr, Symbol, Var
 from mslang.ir.program import Evaluate, Param, Program, Range
 from mslang.ir.visit import conjuncts, free_vars, loads_of, walk, walk_expr
@@ -124,7 +125,7 @@ def _gap(index: Expr, n: int, a: Access) -> frozenset[int]:
 
 
 def _is_known(e: Expr) -> bool:
-    return not any(loads_of(e)) and not any(isinstance(x, Symbol) for x in walk_expr(e))
+    return is_exact(e) and not any(loads_of(e)) and not any(isinstance(x, Symbol) for x in walk_expr(e))
 
 
 def _values(r: Range | None) -> range | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from mslang.diagnostics import Diagnostic, problem
+from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.arith import Verdict, covers, decide, intersect_box, union_box
 from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.dtype import INDEX, is_float, is_integer, parts
@@ -377,7 +377,10 @@ class _Statements:
         ranges = {a.name: Range(ZERO, a.extent) for a in b.axes}
         # Without the buffers' shapes, accesses that have no common box are listed apart, not widened to dimensions.
         unknown = touched_by_data(b)
-        reads, writes = infer_regions(b, {name: self.buffers[name] for name in unknown if name in self.buffers})
+        try:
+            reads, writes = infer_regions(b, {name: self.buffers[name] for name in unknown if name in self.buffers})
+        except MsError:  # (an index that cannot be bounded, as a product of loops: it may be any of the dimension)
+            reads, writes = infer_regions(b, self.buffers)
         for found, declared, verb in ((reads, b.reads, "reads"), (writes, b.writes, "writes")):
             for r in found:
                 if r in declared or r.buffer in hidden(b, verb.removesuffix("s")):

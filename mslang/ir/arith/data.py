@@ -23,11 +23,18 @@ _INDEX = 62
 def may_overflow(e: Expr) -> bool:
     """Whether a sum or product of an index expression has data among its parts, and may need more than 64 bits."""
     match e:
+        case Binary(op="//", left=a, right=Const(value=int(k))) if k < 0:
+            return may_overflow(a) or _width(a) > _INDEX  # the quotient of the negation, which may have no 64 bits
         case Binary(op=op, left=a, right=b):
             return may_overflow(a) or may_overflow(b) or (op in ("+", "-", "*") and _width(e) > _INDEX)
         case Unary(op="-", operand=x):
             return may_overflow(x) or _width(x) > _INDEX
     return False
+
+
+def fits(e: Const) -> bool:
+    """Whether a number has no more bits than indices."""
+    return -(1 << (_DATA - 1)) <= e.value < 1 << (_DATA - 1)
 
 
 @lru_cache(maxsize=65536)

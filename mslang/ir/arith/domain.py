@@ -52,8 +52,8 @@ def atom_limits(op: str, args: tuple[Limits, ...]) -> Limits:
         known = [x for x in lows if x is not None]
         return max(known, default=None), (None if None in highs else max(x for x in highs if x is not None))
     (lo, hi), (least, most) = args
-    if least is None or least <= 0:
-        return None, None
+    if least is None or least <= 0 or (most is not None and most < least):
+        return None, None  # (what runs over an empty range has no values)
     if op == "%":
         return 0, (None if most is None else most - 1)
     # floor(x / d) over a box is reached at its corners

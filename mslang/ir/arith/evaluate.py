@@ -7,8 +7,9 @@ from types import MappingProxyType
 
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.arith.operations import DIVIDING, SCALAR, Number
-from mslang.ir.dtype import is_float, is_integer, is_unsigned, parts, size_of
+from mslang.ir.dtype import bits, is_float, is_integer, is_unsigned, parts, size_of
 from mslang.ir.expr import (
+    SHIFTS,
     Binary,
     Call,
     Cast,
@@ -24,6 +25,7 @@ from mslang.ir.expr import (
     with_children,
 )
 from mslang.ir.functions import FUNCTIONS, evaluated
+from mslang.ir.visit import walk_expr
 
 SymbolValues = Mapping[str, int | Sequence[int]]
 """Symbol name -> its value, or the values of all factors of a tile."""
@@ -32,7 +34,7 @@ NO_VALUES: SymbolValues = MappingProxyType({})
 
 
 class UndefinedResult(MsError):
-    """A division by zero: an operation without a result."""
+    """An operation without a result: a division by zero, a shift by a number that is not below the width."""
 
 
 def _no_value(what: str) -> Diagnostic:
@@ -63,8 +65,8 @@ def symbol_value(s: Symbol, symbols: SymbolValues) -> int | None:
 def evaluate(e: Expr, env: Mapping[str, int | float], symbols: SymbolValues = NO_VALUES) -> Number:
     """The value of an expression with variables from `env` and symbols from `symbols`.
 
-    Raises MsError (MS391) for a variable or symbol without a value, a load, an unknown function or a division by zero
-    (`UndefinedResult`).
+    Raises MsError (MS391) for a variable or symbol without a value, a load, an unknown function or an operation
+    without a result (`UndefinedResult`).
     """
     match e:
         case Const(value=v):
@@ -86,6 +88,8 @@ def evaluate(e: Expr, env: Mapping[str, int | float], symbols: SymbolValues = NO
             x, y = evaluate(a, env, symbols), evaluate(b, env, symbols)
             if y == 0 and op in DIVIDING:
                 raise UndefinedResult(_no_value("x " + op + " 0"))
+            if op in SHIFTS and not 0 <= y < bits(dtype_of(e)):
+                raise UndefinedResult(_no_value(f"x {op} {y}"))
             return wrap(SCALAR[op](x, y), dtype_of(e))
         case Unary(op="not", operand=x):
             return not evaluate(x, env, symbols)
@@ -104,13 +108,18 @@ def evaluate(e: Expr, env: Mapping[str, int | float], symbols: SymbolValues = NO
     raise TypeError(f"not an expression: {e!r}")
 
 
+def is_exact(e: Expr) -> bool:
+    """Whether code computes what `evaluate` gives: floats, which are evaluated in double precision, are no part."""
+    return not any(is_float(dtype_of(x)) for x in walk_expr(e))
+
+
 def wrap(v: Number, dtype: str) -> Number:
     """A result in the type it is computed in: integers wrap round at their width."""
     if isinstance(v, bool) or not isinstance(v, int) or not is_integer(dtype):
         return v
-    bits = 8 * size_of(dtype)
-    v &= (1 << bits) - 1
-    return v if is_unsigned(dtype) or v < 1 << (bits - 1) else v - (1 << bits)
+    width = 8 * size_of(dtype)
+    v &= (1 << width) - 1
+    return v if is_unsigned(dtype) or v < 1 << (width - 1) else v - (1 << width)
 
 
 def convert(v: Number, dtype: str) -> Number:
@@ -146,8 +155,10 @@ def _substituted(e: Expr, values: SymbolValues) -> tuple[Expr, bool]:
 
 
 def _constant(e: Expr) -> Expr:
-    """The value of an operation on constants; a division by zero stays as it is."""
+    """The value of an operation on constants; what has no result stays as it is."""
     match e:
         case Binary(op="//" | "%" | "/", right=Const(value=0)):
+            return e
+        case Binary(op="<<" | ">>", right=Const(value=n)) if not 0 <= n < bits(dtype_of(e)):
             return e
     return Const(evaluate(e, {}), dtype_of(e))

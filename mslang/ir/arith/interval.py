@@ -248,10 +248,10 @@ def sign_verdict(p: Poly, scope: Scope) -> Verdict:
 
 def _straight(p: Poly, scope: Scope, numbers: bool = False) -> bool:
     """Whether both bounds of `p` are reached: it is linear in variables of constant ranges that are not empty. (With
-    `numbers`: its coefficients are numbers.)"""
+    `numbers`: and has no sizes in it.)"""
     for m in p.terms:
         outer = [f for f in m if not f.is_size]
-        if len(outer) > 1 or (numbers and len(m) > 1) or any(f.op != "var" for f in outer):
+        if len(outer) > 1 or (numbers and len(outer) < len(m)) or any(f.op != "var" for f in outer):
             return False
         for f in outer:
             span = scope.spans.get(f.name)

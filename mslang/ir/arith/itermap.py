@@ -25,7 +25,7 @@ from mslang.ir.arith.size import Factor, Mono, Poly, collect, number, only_facto
 from mslang.ir.arith.verdict import Verdict
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Range
-from mslang.ir.visit import conjuncts, substitute
+from mslang.ir.visit import conjuncts, free_vars, substitute
 
 Level = Literal["affine", "injective", "bijective"]
 
@@ -112,7 +112,7 @@ def _level(found: IterMap | NotAffine) -> int:
 def _detected(bindings: tuple[Expr, ...], items: tuple[tuple[str, Range], ...], predicate: Expr) -> IterMap | NotAffine:
     ranges = dict(items)
     moved = from_zero(ranges)
-    shift: dict[str, Expr] = {n: Binary("+", Var(n), r.start) for n, r in ranges.items() if r.start != ZERO}
+    shift = _values(ranges)
     exprs = [substitute(e, shift) for e in (*bindings, predicate)]
     work = _Detection(moved, scope_for((*exprs, *map(Var, moved)), moved))
     sums = []
@@ -126,8 +126,24 @@ def _detected(bindings: tuple[Expr, ...], items: tuple[tuple[str, Range], ...], 
 
 def from_zero(ranges: Ranges) -> dict[str, Range]:
     """The ranges moved to start at 0, for variables that count from there."""
-    shift: dict[str, Expr] = {n: Binary("+", Var(n), r.start) for n, r in ranges.items() if r.start != ZERO}
+    shift = _values(ranges)
     return {n: Range(ZERO, substitute(r.extent, shift)) for n, r in ranges.items()}
+
+
+def _values(ranges: Ranges) -> dict[str, Expr]:
+    """The values of variables that do not start at 0, in terms of all variables counted from 0."""
+    done: dict[str, Expr] = {}
+
+    def value(name: str, inside: frozenset[str]) -> Expr:
+        start = ranges[name].start
+        if name not in done and start != ZERO:
+            outer = (free_vars(start) & ranges.keys()) - inside
+            done[name] = Binary("+", Var(name), substitute(start, {v: value(v, inside | {v}) for v in outer}))
+        return done.get(name, Var(name))
+
+    for name in ranges:
+        value(name, frozenset({name}))
+    return done
 
 
 class _Detection:

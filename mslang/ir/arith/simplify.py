@@ -8,7 +8,7 @@ from math import gcd
 from types import MappingProxyType
 
 from mslang.ir.arith.convert import RING, rank, read, write
-from mslang.ir.arith.data import may_overflow
+from mslang.ir.arith.data import fits, may_overflow
 from mslang.ir.arith.divide import expanded, merge
 from mslang.ir.arith.interval import Scope, sign_verdict
 from mslang.ir.arith.scope import Ranges, names_in, scope_for
@@ -71,7 +71,8 @@ def simplify_in(e: Expr, scope: Scope) -> Expr:
         case Binary(op=op, left=a, right=b) if op in COMPARISONS and dtype_of(a) == INDEX:
             if may_overflow(a) or may_overflow(b):
                 return _compare_data(op, simplify_in(a, scope), simplify_in(b, scope), scope)
-            return compare(op, merge(read(a, scope) - read(b, scope)), scope)
+            made = compare(op, merge(read(a, scope) - read(b, scope)), scope)
+            return Binary(op, simplify_in(a, scope), simplify_in(b, scope)) if _sides_overflow(made) else made
         case Unary(op="not", operand=x):
             return negate(simplify_in(x, scope))
         case Select(condition=c, then=t, otherwise=o):
@@ -139,6 +140,13 @@ def _compare_data(op: str, a: Expr, b: Expr, scope: Scope) -> Expr:
         return Const(op in ("==", "<=", ">="), "bool")
     compared = Binary(op, a, b)
     return compared if may_overflow(a) or may_overflow(b) else simplify_in(compared, scope)
+
+
+def _sides_overflow(e: Expr) -> bool:
+    """Whether a comparison of data was brought to a form whose sides may overflow: `U[0] >= k` to `k < U[0] + 1`."""
+    return isinstance(e, Binary) and any(
+        may_overflow(x) or (isinstance(x, Const) and not fits(x)) for x in (e.left, e.right)
+    )
 
 
 def _as_not_negative(op: str, p: Poly) -> Poly:

@@ -53,13 +53,19 @@ def by_table(p: Poly) -> Verdict:
     if signs is not None:
         return signs
     columns = all_values(wanted)
-    if columns is None or any(max(map(abs, limits_or_huge(Poly({m: c})))) >= 2**60 for m, c in p.terms.items()):
+    if columns is None or not _fits(p):
         return Verdict.UNKNOWN
     try:
         holds = arrays_at(p, columns) >= 0
     except ZeroDivisionError:
         return Verdict.UNKNOWN
     return Verdict.PROVED if holds.all() else Verdict.DEPENDS if holds.any() else Verdict.REFUTED
+
+
+def _fits(p: Poly) -> bool:
+    """Whether a size and all that it is computed from are known to fit in machine integers."""
+    reach = sum(max(map(abs, limits_or_huge(Poly({m: c})))) for m, c in p.terms.items())
+    return reach < 2**62 and all(_fits(x) for m in p.terms for f in m for x in f.args)
 
 
 FEW = 512

@@ -135,7 +135,7 @@ def _collapsed(indices: Indices, condition: Expr) -> Indices | None:
         return None
     if not arith.proved(Binary("<=", bound, found.extents[0])):
         return None
-    name = fresh("g", set(indices.ranges) | {v for e in indices.exprs for v in free_vars(e)})
+    name = fresh("$g", _names(indices))
     ranges = {v: r for v, r in indices.ranges.items() if v not in inner}
     if any(free_vars(x) & inner.keys() for r in ranges.values() for x in (r.start, r.extent)):
         return None
@@ -150,6 +150,12 @@ def _collapsed(indices: Indices, condition: Expr) -> Indices | None:
         tuple(c for c in others if c is not None),
         tuple(c for c in implied if c is not None),
     )
+
+
+def _names(indices: Indices) -> set[str]:
+    """The variables in indices, ranges and conditions. Those of ranges outside of these have names without `$`."""
+    bounds = (e for r in indices.ranges.values() for e in (r.start, r.extent))
+    return {*indices.ranges}.union(*map(free_vars, (*indices.exprs, *indices.conditions, *indices.implied, *bounds)))
 
 
 def _with_digit(e: Expr, total: Expr, name: str, inner: Mapping[str, Range]) -> Expr | None:

@@ -318,7 +318,7 @@ class _Unifier:
         match t, d:
             case Load(), Load():
                 return self.access(t.buffer, t.indices, d.buffer, d.indices, known)
-            case Const(), Const() if t == d:
+            case Const(), Const() if _same(t, d):
                 return known
             case (Var(), _) | (_, Var()):
                 return self.plain(t, d, known)
@@ -352,9 +352,14 @@ class _Unifier:
         """Two index expressions that mean the same."""
         loads = any(isinstance(x, Load) for e in (t, d) for x in walk_expr(e))
         mapped = substitute(d, known.variables)
-        if mapped == t or (dtype_of(t) == INDEX and not loads and arith.equal(t, mapped, known.ranges)):
+        if _same(mapped, t) or (dtype_of(t) == INDEX and not loads and arith.equal(t, mapped, known.ranges)):
             return known
         raise first or Mismatch(f"`{print_expr(d)}` expected, `{print_expr(t)}` found")
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    """Whether two expressions are one: 0.0 and -0.0, which are equal, are not."""
+    return a == b and print_expr(a) == print_expr(b)
 
 
 def _require_aligned(mine: Buffer, its: Buffer, starts: Sequence[Expr], ranges: Mapping[str, Range]) -> None:

@@ -34,6 +34,12 @@ def condition(text: str) -> Expr:
         ("i64(F[0]) + 1 > i64(F[0])", "i64(F[0]) + 1 > i64(F[0])"),
         ("i64(V[0]) * 8589934592 > 0", "i64(V[0]) * 8589934592 > 0"),
         ("i64(V[0]) * i64(V[1]) * i64(V[2]) // i64(V[1]) == 1", "i64(V[0]) * i64(V[1]) * i64(V[2]) // i64(V[1]) == 1"),
+        ("U[0] >= k", "U[0] >= k"),
+        ("U[0] > k + 3", "U[0] > k + 3"),
+        ("U[0] < 5 - k", "U[0] < 5 - k"),
+        ("U[0] <= U[1]", "U[0] <= U[1]"),
+        ("U[0] <= 9223372036854775807", "U[0] <= 9223372036854775807"),
+        ("U[0] // -2 > k", "U[0] // -2 > k"),
     ],
 )
 def test_what_may_overflow_stays_as_it_is(given: str, made: str) -> None:
@@ -74,3 +80,24 @@ def test_a_predicate_of_data_means_the_same_after_a_change_of_its_axes() -> None
     assert np.array_equal(run(scheduled, given)["Y"], want)
     kernel = ms.build(scheduled)
     assert np.array_equal(kernel(given["U"], given["X"], given["Y"].copy()), want)
+
+
+@pytest.mark.parametrize(
+    "condition", ["x + x <= 1", "-x < 5", "x < x + 1", "x * 2 // 2 == x", "x - y < 0", "x + k < x + 5", "z > x"]
+)
+@pytest.mark.parametrize("n", [1, 4])
+def test_sums_with_variables_of_data_wrap(condition: str, n: int) -> None:
+    """A `let` of 64-bit data is no index: neither the interpreter nor a kernel takes sums with it for exact."""
+    loaded = condition.replace("z", "(x + 1)").replace("x", "U[k]").replace("y", "V[k]")
+    source = ms.parse(f"""program named(U: i64[{n}], V: i64[{n}], out O: i64[{n}]) {{
+        block b[k: {n}] {{ let x = U[k]  let y = V[k]  let z = x + 1  O[k] = select({condition}, 1, 0) }}
+    }}
+    program plain(U: i64[{n}], V: i64[{n}], out O: i64[{n}]) {{
+        block b[k: {n}] {{ O[k] = select({loaded}, 1, 0) }}
+    }}""")
+    ends = np.iinfo(np.int64)
+    given = {"U": np.array([ends.max, ends.min, ends.max - 1, 0][:n]), "V": np.array([ends.min, 3, ends.max, 1][:n])}
+    want = run(source.program("plain"), given)["O"]
+    assert np.array_equal(run(source.program("named"), given)["O"], want)
+    assert np.array_equal(ms.build(source.program("named"))(given["U"], given["V"]), want)
+    assert np.array_equal(ms.build(source.program("plain"))(given["U"], given["V"]), want)

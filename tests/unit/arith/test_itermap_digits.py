@@ -84,3 +84,14 @@ def test_part_of_the_largest_term_is_not_all_of_it():
     assert level(bindings, (5, 32, 3)) == "affine"
     found = values(bindings, (5, 32, 3))
     assert len(set(found)) < len(found)
+
+
+def test_where_a_loop_starts_may_depend_on_one_that_does_not_start_at_0():
+    """`m` is 1, 2 and `n` is 0, 1 or 1, 2: 2 is taken twice, and 0 not at all. And `n` is from 3 on, not from 0."""
+    m, n = Var("m"), Var("n")
+    ranges = {"m": Range(Const(1), Const(2)), "n": Range(op("//", m, 2), Const(2))}
+    twice = detect([op("+", op("-", n, op("*", m, 2)), 4)], ranges)
+    assert not isinstance(twice, IterMap) or twice.level == "affine"
+    in_turn = detect([n], {"m": Range(Const(1), Const(4)), "n": Range(op("*", m, 3), Const(3))})
+    assert isinstance(in_turn, IterMap)
+    assert (in_turn.level, in_turn.starts, in_turn.extents) == ("bijective", (Const(3),), (Const(12),))

@@ -32,6 +32,7 @@ from mslang.ir.expr import (
     Uniform,
     Var,
 )
+from mslang.ir.program import Range
 from mslang.schedule.distribution import enumerate_values
 
 PERFECT = PerfectTile(Const(512), 4, 64)
@@ -141,3 +142,24 @@ def test_long_products_are_compared_as_fast_as_short_ones() -> None:
     below = Symbol("b", Uniform(-3, 4))
     assert proved(c("<=", mul(whole, Const(-3)), mul(below, whole)))
     assert not proved(c("<=", part, mul(below, whole)))
+
+
+def test_a_table_whose_numbers_do_not_fit_in_64_bits_proves_nothing() -> None:
+    """`s * s * s` is more than 2**64, so that machine integers gave it another remainder."""
+    s = Symbol("s", Uniform(3_000_000, 3_000_900))
+    rest = c("%", c("-", mul(mul(s, s), s), s), Const(6))
+    assert decide(c("==", rest, Const(0))) is Verdict.UNKNOWN
+    assert not proved(c(">=", rest, Const(2)))
+
+
+def test_sizes_beside_loops_are_proved_by_their_values() -> None:
+    t = [Symbol("t", PerfectTile(Const(12), 2), k) for k in range(2)]
+    total = c("+", Var("i"), c("+", t[0], t[1]))
+    assert proved(c(">=", total, Const(7)), {"i": Range(Const(0), Const(2))})
+    assert decide(c(">=", total, Const(8)), {"i": Range(Const(0), Const(2))}) is not Verdict.PROVED
+
+
+def test_a_quotient_by_a_loop_that_does_not_run_has_no_bounds() -> None:
+    e = c("//", c("*", Var("j"), Var("j")), c("*", Const(6), Var("i")))
+    ranges = {"i": Range(Const(1), Const(0)), "j": Range(Const(0), Const(2))}
+    assert decide(c("<", e, c("%", T[0], Const(-1))), ranges) is not Verdict.DEPENDS

@@ -44,6 +44,7 @@ from mslang.ir.program import (
 )
 from mslang.ir.region import point
 from mslang.ir.verify import verify
+from mslang.sema.program import parse_program
 
 I, K = Var("i"), Var("k")  # noqa: E741
 F0 = Const(0.0, "f32")
@@ -279,3 +280,9 @@ WELL_FORMED: dict[str, Callable[[], Program]] = {
 @pytest.mark.parametrize("name", WELL_FORMED)
 def test_accepted(name: str):
     assert verify(WELL_FORMED[name]()) == ()
+
+
+@pytest.mark.parametrize("declared", ["", "writes B[0..16]"])
+def test_a_product_of_loops_inside_a_block_is_an_index(declared: str) -> None:
+    text = f"block b[v: 1] {{ {declared} for i in 4, j in 4 {{ B[i * j] = 1.0 }} }}"
+    assert not verify(parse_program(f"program p(inout B: f32[16]) {{ {text} }}"))

@@ -2,8 +2,10 @@
 
 import pytest
 
-from mslang.ir.program import Program
+from mslang.ir.program import Block, Program
+from mslang.ir.visit import walk_paths
 from mslang.sema.program import parse_program
+from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.primitives.caching import cache_inplace, cache_read, cache_write
 from mslang.transform.primitives.read_write_at import write_at
 from mslang.transform.primitives.reindex import reindex_cache_read, reindex_cache_write
@@ -174,3 +176,17 @@ def test_full_tiles_of_which_there_may_be_none_are_known() -> None:
     )
     for size in (3, 16, 35):
         same(before, cache_write(after, block("b"), buffer("B")).program, n=size)
+
+
+@pytest.mark.parametrize("outer", ["g", "h"])
+def test_a_condition_on_a_loop_outside_is_not_one_on_fused_digits(outer: str) -> None:
+    before = program(
+        "A: f32[8], out C: f32[16, 8]",
+        f"""alloc T: f32[8]
+        for {outer} in 16 {{
+            for i0 in 3, i1 in 3 {{ block a[x: 8 = i0 * 3 + i1] {{ where x < 8 and {outer} < 8  T[x] = A[x] }} }}
+            for j in 8 {{ block b[y: 16 = {outer}, x: 8 = j] {{ C[y, x] = T[x] }} }}
+        }}""",
+    )
+    paths = {q[-1].name: q for q in walk_paths(before.body) if isinstance(q[-1], Block)}
+    assert why_not_covered(before, paths["b"]) is not None

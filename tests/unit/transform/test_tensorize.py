@@ -394,3 +394,14 @@ def test_rows_are_asked_about_where_the_first_is_aligned():
         "    for r in 2, c in 4 { block b[x: 2 = r, y: 4 = c] { B[x, y] = A[x, y] } }\n}\n"
     )
     refuses("MS380", lambda: tensorize(program, loop("r"), ALIGNED), "`A` has a row at byte 24")
+
+
+def test_a_zero_of_the_other_sign_is_another_number() -> None:
+    relu = parse_intrin("""intrin relu(a: f32[4], out c: f32[4]) {
+        desc { block d[i: 4] { c[i] = max(a[i], 0.0) } }
+        impl { block d[i: 4] { c[i] = max(a[i], 0.0) } }
+    }""")
+    text = "program p(A: f32[4], out C: f32[4]) { for i in 4 { block b[x: 4 = i] { C[x] = max(A[x], 0.0) } } }"
+    tensorize(parse_program(text), loop("i"), relu)
+    other = parse_program(text.replace("0.0", "-0.0"))
+    refuses("MS380", lambda: tensorize(other, loop("i"), relu), "expected")
