@@ -57,7 +57,7 @@ IN_INSTANCES = (
         "a legality check that says yes: no loop overwrites what a moved block reads",
         "mslang.transform.rewriting.block_moving:why_other_values",
         finds_nothing,
-        pair=61,
+        pair=199,
         only=("compute_inline", "reverse_compute_at"),
         generator="instances",
     ),

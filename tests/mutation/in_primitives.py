@@ -248,13 +248,13 @@ IN_PRIMITIVES = (
         "a wrong bound: the guard of a split lets one iteration too many pass",
         "mslang.transform.primitives.loops:guard",
         guard_lets_one_more_pass,
-        pair=2,
+        pair=14,
     ),
     Planted(
         "a dropped predicate: a split that does not divide has no guard",
         "mslang.transform.primitives.loops:guard",
         no_guard,
-        pair=2,
+        pair=14,
     ),
     Planted(
         "a wrong stride: digits of a fused loop",
@@ -266,7 +266,7 @@ IN_PRIMITIVES = (
         "a swapped index map: inlining reads the element of the transpose",
         "mslang.transform.analysis.formula:at_element",
         at_the_mirrored_element,
-        pair=48,
+        pair=11,
     ),
     Planted(
         "a wrong position: a decomposed initialisation stands after the updates",
@@ -290,7 +290,7 @@ IN_PRIMITIVES = (
         "a wrong direction: a cached block writes the old buffer",
         "mslang.transform.rewriting.staging:copy_between",
         always_into,
-        pair=1,
+        pair=2,
     ),
     Planted(
         "a legality check that says yes: any loop may run in parallel",
@@ -302,7 +302,7 @@ IN_PRIMITIVES = (
         "a wrong start: the rest of a peeled loop",
         "mslang.transform.rewriting.split_tails:parted",
         tail_starts_too_early,
-        pair=11,
+        pair=1,
         only=("split",),
     ),
     Planted(
@@ -330,7 +330,7 @@ IN_PRIMITIVES = (
         "a lost initialisation: of a reduction that is cut",
         "mslang.transform.rewriting.cloning:_above_zero",
         cut_reduction_begins_nowhere,
-        pair=6,
+        pair=26,
         only=("loop_partition", "split"),
     ),
     Planted(
@@ -418,14 +418,14 @@ IN_PRIMITIVES = (
         "a dropped predicate: of partial results",
         "mslang.transform.primitives.rfactor:_guarded",
         value_unguarded,
-        pair=87,
+        pair=162,
         only=("rfactor", "split"),
     ),
     Planted(
         "a lost initialisation: of partial results",
         "mslang.transform.primitives.rfactor:_partial_nest",
         partial_without_init,
-        pair=6,
+        pair=37,
         only=("rfactor",),
     ),
     Planted(
@@ -452,14 +452,14 @@ IN_PRIMITIVES = (
         "a legality check that says yes: any tile begins at a multiple",
         "mslang.transform.rewriting.block_division:_begins_tiles",
         says_yes,
-        pair=11,
+        pair=18,
         only=("blockize", "split"),
     ),
     Planted(
         "a dropped predicate: of a block of blocks",
         "mslang.transform.rewriting.block_division:predicates",
         nothing_outside,
-        pair=41,
+        pair=87,
         only=("blockize", "split"),
     ),
     Planted(
@@ -505,7 +505,7 @@ IN_PRIMITIVES = (
         "a legality check that says yes: any map is onto",
         "mslang.transform.analysis.index_maps:Image.is_onto",
         always_onto,
-        pair=6,
+        pair=0,
         only=("transform_block_layout",),
     ),
     Planted(
@@ -513,6 +513,7 @@ IN_PRIMITIVES = (
         "mslang.transform.primitives.transform_block_layout:image",
         inverse_mirrored,
         only=("transform_block_layout",),
+        pair=1,
     ),
     Planted(
         "a lost factor: sums are not rescaled where the running maximum changes",

@@ -151,8 +151,10 @@ def _ahead(s: For) -> Expr:
 
 
 def _number(extent: Expr, place: _Place) -> Expr:
-    """A trip count over decisions alone: the largest where it depends on loops around, 1 where it depends on data, 0 of a
-    loop that never runs."""
+    """A trip count over decisions alone: the largest where it depends on loops around, 1 where it depends on data.
+
+    A loop that never runs has 0.
+    """
     if any(loads_of(extent)):
         return ONE
     found = arith.simplify(extent)
