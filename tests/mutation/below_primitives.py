@@ -112,13 +112,6 @@ def nan_at_the_other_end(converted: Function) -> Function:
     return lambda fn, name, v, dtype: converted(fn, other.get(name, name), v, dtype)
 
 
-def any_rank(rank: Function) -> Function:
-    def wrong(e, op, ranked):
-        return rank(e, op, dict.fromkeys(ranked, op))
-
-    return wrong
-
-
 def offset_subtracted(_: Function) -> Function:
     def wrong(stride, wanted):
         from mslang.ir import arith
@@ -241,7 +234,7 @@ BELOW_PRIMITIVES = (
     ),
     Planted(
         "a forgotten part of a key: numbers of another type are taken for the same in what is kept",
-        "mslang.schedule.memo:_exact",
+        "mslang.schedule.memo:exact",
         by_value,
         caught_by="tests/unit/schedule/test_memo.py",
     ),
@@ -252,11 +245,5 @@ BELOW_PRIMITIVES = (
         pair=1,
         only=("rfactor", "vectorize", "cache_write", "set_scope"),
         generator="instances",
-    ),
-    Planted(
-        "swapped operators: a rank for maxima is taken for one for minima",
-        "mslang.lower.ranks:_rank",
-        any_rank,
-        caught_by="tests/unit/lower/test_ranks.py",
     ),
 )
