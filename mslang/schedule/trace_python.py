@@ -11,6 +11,7 @@ from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol, Unary, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
+from mslang.ir.visit import walk_expr
 from mslang.schedule.trace import Argument, Condition, Instruction, Operand, Trace
 from mslang.transform.registry import OPERATIONS
 
@@ -99,9 +100,13 @@ class _Writer:
                 return self._size(value)
             case Intrin(address=address):
                 return repr(address if address.startswith("std.") else value.text)
-            case IndexMap(params=params):
-                plain = tuple(_identifier(p) for p in params)
-                own = IndexMap(plain, value.at([Var(p) for p in plain])).avoiding(self._variables.values())
+            case IndexMap(params=params, results=results):
+                parts = [x for e in results for x in walk_expr(e)]
+                # A parameter may hide the schedule where the map does not call it: names are part of a trace.
+                hidden = not any(_calls_schedule(x) for x in parts)
+                plain = tuple(p if p == "s" and hidden else _identifier(p) for p in params)
+                own = IndexMap(plain, value.at([Var(p) for p in plain]))
+                own = own.avoiding({self._size(x).split("[")[0] for x in parts if isinstance(x, Symbol)})
                 return f"s.index_map(lambda {', '.join(own.params)}: [{', '.join(self._size(e) for e in own.results)}])"
             case tuple():
                 return "[" + ", ".join(self._text(x) for x in value) + "]"
@@ -130,6 +135,13 @@ class _Writer:
             case Unary(op=op, operand=x):
                 return f"({_OPERATORS.get(op, op)}{part(x)})"
         raise TypeError(f"no size: {e!r}")
+
+
+def _calls_schedule(e: Expr) -> bool:
+    match e:
+        case Symbol(domain=DynamicRange()) | Binary(op="min" | "max"):
+            return True
+    return False
 
 
 def _identifier(name: str) -> str:
