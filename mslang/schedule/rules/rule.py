@@ -134,11 +134,12 @@ def legal(it: Interpreter, rule: Rule, block: Block, labels: Iterable[str]) -> t
 class _Trials:
     """Alternatives of a rule for a block of a program, which like what else they depend on is compared by identity."""
 
-    __slots__ = ("block", "labels", "program", "registry", "rule", "world")
+    __slots__ = ("block", "labels", "on", "program", "registry", "rule", "world")
 
     def __init__(self, it: Interpreter, rule: Rule, block: Block, labels: tuple[str, ...]) -> None:
         self.program, self.registry, self.world = it.session.program, it.session.registry, it.world
         self.rule, self.block, self.labels = rule, block, labels
+        self.on = it.on
 
     def __hash__(self) -> int:
         return hash((id(self.program), id(self.rule), self.block.name, self.labels))
@@ -160,9 +161,7 @@ def _legal(trials: _Trials) -> tuple[str, ...]:
 
 
 def _goes_through(trials: _Trials, label: str) -> bool:
-    from mslang.schedule.interpret import Interpreter
-
-    trial = Interpreter(Session(trials.program, Drawing(0), trials.registry), trials.world)
+    trial = trials.on(Session(trials.program, Drawing(0), trials.registry))
     try:
         trials.rule.apply(trial, trials.block, label)
     except MsError:
