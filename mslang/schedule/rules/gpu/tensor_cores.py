@@ -44,8 +44,7 @@ class Family(msgspec.Struct, frozen=True):
 
     `products` are for right operands `[k, j]` and `[j, k]`, with the loads of their right operands. Fragments of both
     operands and of sums are in memory of the scopes `a`, `b` and `acc` of `unit`. One load of a right operand serves
-    `columns` products. A row in shared memory begins at an odd multiple of `row[1]` elements, modulo `row[0]`, so that
-    the rows of a fragment lie in different banks.
+    `columns` products.
     """
 
     module: str
@@ -57,8 +56,15 @@ class Family(msgspec.Struct, frozen=True):
     unit: str = "wmma"
     needs: int = TENSOR_CORES
     columns: int = 1
-    row: tuple[int, int] = (32, 8)
     load_a: str = "load_a_dyn"
+
+    @property
+    def vector(self) -> int:
+        """The elements in 16 bytes: loads of fragments take rows that begin at multiples of them.
+
+        Rows an odd multiple of them apart lie in different banks.
+        """
+        return 16 // BYTES[self.read]
 
     def address(self, name: str) -> str:
         """The full name of an intrinsic."""
@@ -71,8 +77,7 @@ def _wmma(module: str, read: str, written: str, product: str, suffix: str) -> Fa
 
 
 def _mma(module: str, read: str, written: str, product: str, suffix: str, of: str = "") -> Family:
-    """`ldmatrix` loads two fragments of a right operand, each of 8 columns; a row is 16 bytes apart from the next."""
-    vector = 16 // BYTES[read]
+    """`ldmatrix` loads two fragments of a right operand, each of 8 columns."""
     return Family(
         f"std.cuda.{module}",
         read,
@@ -83,7 +88,6 @@ def _mma(module: str, read: str, written: str, product: str, suffix: str, of: st
         "mma",
         MMA,
         2,
-        (2 * vector, vector),
         f"load_a{of}_dyn",
     )
 
@@ -199,13 +203,13 @@ class TensorCores(msgspec.Struct, frozen=True):
             do(session, "compute_at", fragment, k1)
             do(session, "compute_at", copy, k0)
         stages = int(copying.removeprefix(ASYNC)) if copying else 1
-        sizes = [Binary("*", staged_bytes(session, copy, k0, family.row[1]), Const(stages)) for _, copy, _, _ in copies]
+        sizes = [Binary("*", staged_bytes(session, copy, k0, family.vector), Const(stages)) for _, copy, _, _ in copies]
         require_shared_memory(session, [staged_bytes(session, staged, row), *sizes], 1, shared_memory(it.machine))
         cooperative_fetch(session, staged, row, threads, f"{prefix}/{result}")
         for buffer, copy, fragment, load in copies:
             do(session, "tensorize", fragment, family.address(load))
             cooperative_fetch(session, copy, k0, threads, f"{prefix}/{buffer}")
-            do(session, "storage_align", copy, axis=-2, factor=family.row[0], offset=family.row[1])
+            do(session, "storage_align", copy, axis=-2, factor=2 * family.vector, offset=family.vector)
         reduced = [s.var for s in loops_around(session.program, block_of(session, tile))]
         first = _first_reduction(session.program, block_of(session, tile), reduced)
         (zero,) = do(session, "decompose_reduction", tile, handle(session, first))
