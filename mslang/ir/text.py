@@ -97,7 +97,7 @@ KEYWORDS = frozenset(
 
 _NAME = re.compile(r"[A-Za-z]\w*|_\w+")
 
-_CALLED = {
+CALLED = {
     "min": "min",
     "max": "max",
     "<<": "shift_left",
@@ -106,6 +106,8 @@ _CALLED = {
     "|": "bit_or",
     "^": "bit_xor",
 }
+"""Operators of the IR that are written as calls of functions."""
+
 _OR, _AND, _NOT, _COMPARE, _SUM, _TERM, _UNARY, _ATOM = range(8)
 _LEVELS = {"or": _OR, "and": _AND, "+": _SUM, "-": _SUM, "*": _TERM, "/": _TERM, "//": _TERM, "%": _TERM}
 
@@ -237,8 +239,8 @@ def _binary(e: Binary, want: str | None) -> tuple[str, int]:
     a, b = _operands(e.left, e.right, None if op in COMPARISONS else want)
     if op in COMPARISONS:
         return f"{_at_least(a, _SUM)} {op} {_at_least(b, _SUM)}", _COMPARE
-    if op in _CALLED:
-        return f"{_CALLED[op]}({a[0]}, {b[0]})", _ATOM
+    if op in CALLED:
+        return f"{CALLED[op]}({a[0]}, {b[0]})", _ATOM
     level = _LEVELS[op]
     return f"{_at_least(a, level)} {op} {_at_least(b, level + 1)}", level
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from math import copysign
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
-from mslang.ir.expr import LEAVES, TRUE, Binary, Expr, Load, Var, children, with_children
+from mslang.ir.dtype import is_float
+from mslang.ir.expr import LEAVES, TRUE, Binary, Const, Expr, Load, Var, children, with_children
 from mslang.ir.program import (
     Annotations,
     AttrValue,
@@ -75,6 +78,21 @@ def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
 def loads_of(e: Expr) -> tuple[Load, ...]:
     """Every load in an expression, outer before inner."""
     return tuple([x for x in walk_expr(e) if isinstance(x, Load)])
+
+
+def zero_signs(e: Expr) -> tuple[float, ...]:
+    """The signs of the floating zeros in an expression: expressions that differ in them alone are equal, but not the
+    same."""
+    return tuple([copysign(1.0, x.value) for x in walk_expr(e) if _is_zero(x)]) if _has_zero(e) else ()
+
+
+@lru_cache(maxsize=CACHED)
+def _has_zero(e: Expr) -> bool:
+    return any(_is_zero(x) for x in walk_expr(e))
+
+
+def _is_zero(e: Expr) -> TypeGuard[Const]:
+    return isinstance(e, Const) and is_float(e.dtype) and e.value == 0
 
 
 # ------------------------------------------------------------------ statements

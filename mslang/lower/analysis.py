@@ -7,6 +7,8 @@ from functools import lru_cache
 
 from mslang.ir.by_identity import by_identity
 from mslang.ir.expr import COMPARISONS, LEAVES, LOGICAL, Binary, Const, Expr, Load, MaskedLoad, Select, Var, children
+from mslang.ir.program import Store as ProgramStore
+from mslang.ir.reduction import Update, update_of
 from mslang.ir.visit import CACHED, free_vars, walk_expr
 from mslang.kernel.nodes import Atomic, Body, Evaluate, For, Invoke, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, walk
@@ -96,6 +98,11 @@ def changes_bounds(s: For) -> bool:
     """Whether a loop stores to what its bounds load: these are as they were before the first iteration."""
     read = {x.buffer for e in (s.start, s.extent) for x in loaded(e)}
     return bool(read) and not read.isdisjoint(stored(s.body))
+
+
+def updated_by(s: Store) -> Update | None:
+    """How a store updates what it writes; None if it does something else."""
+    return update_of(ProgramStore(s.buffer, s.indices, s.value))
 
 
 def weight(body: Body) -> int:

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 from mslang.ir.annotations import JOINED
 from mslang.ir.expr import Binary, Expr, Shuffle, Var
-from mslang.ir.program import Store as ProgramStore
-from mslang.ir.reduction import Update, update_of
+from mslang.ir.reduction import Update
 from mslang.ir.visit import free_vars, loads_of
 from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import For, Let, Stmt, Store
-from mslang.lower.analysis import changes_bounds
+from mslang.lower.analysis import changes_bounds, updated_by
 
 WIDE = 4
 """Native vectors that parts are kept in: with fewer a sum waits for the one before."""
@@ -41,18 +40,13 @@ def lane_reduction(loop: For) -> LaneReduction | None:
         return None
     match loop.body:
         case (Store(buffer=b, indices=xs, mask=None) as s,):
-            update = _update_of(s)
+            update = updated_by(s)
             if update is None or any(x.buffer == b for x in loads_of(update.value)):
                 return None
             if any(loop.var in free_vars(x) or any(loads_of(x)) for x in xs):
                 return None
             return LaneReduction(s, update)
     return None
-
-
-def _update_of(s: Store) -> Update | None:
-    """How a store updates what it writes."""
-    return update_of(ProgramStore(s.buffer, s.indices, s.value))
 
 
 def accumulator_lanes(trips: int, native: int) -> int:

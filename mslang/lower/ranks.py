@@ -20,7 +20,7 @@ from mslang.ir.program import Buffer
 from mslang.ir.visit import map_expr
 from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, Invoke, Module, Prefetch, Stmt, Store, While
 from mslang.kernel.visit import bodies, expressions, map_expressions, map_functions, walk, with_bodies
-from mslang.lower.analysis import loaded
+from mslang.lower.analysis import loaded, updated_by
 from mslang.target.description import Target
 
 RANKS: Mapping[str, str] = MappingProxyType({"max": "rank_max", "min": "rank_min"})
@@ -110,11 +110,8 @@ def _is_named(s: Stmt, buffer: str) -> bool:
 
 def _updated(s: Stmt, buffer: str) -> str | None:
     """The operator, `min` or `max`, by which a statement updates an element of a buffer."""
-    match s:
-        case Store(buffer=b, value=Binary(op="min" | "max" as op, left=left, right=right)) if b == buffer:
-            if any(isinstance(x, Load) and x.buffer == buffer and x.indices == s.indices for x in (left, right)):
-                return op
-    return None
+    update = updated_by(s) if isinstance(s, Store) and s.buffer == buffer else None
+    return update.op if update is not None and update.op in RANKS else None
 
 
 def _is_extreme(s: Stmt) -> bool:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from math import copysign, gcd
-from typing import TypeGuard
+from math import gcd
 
 from mslang.ir.arith.data import may_overflow
 from mslang.ir.arith.linear import Form, Interval, Linear, add, compare, divide, interval, scale
@@ -33,7 +32,7 @@ from mslang.ir.expr import (
     dtype_of,
     with_children,
 )
-from mslang.ir.visit import CACHED, free_vars, walk_expr
+from mslang.ir.visit import CACHED, free_vars, zero_signs
 from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import For
 from mslang.lower.fold import step
@@ -74,7 +73,7 @@ class Known:
         if isinstance(e, Const):
             return e
         names = free_vars(e)
-        key = (e, *_signs(e), *[v for n, v in values.items() if n in names])
+        key = (e, *zero_signs(e), *[v for n, v in values.items() if n in names])
         found = self.made.get(key)
         if found is None:
             found = self.made[key] = self._expr(e, values)
@@ -287,20 +286,6 @@ def unmasked(e: Expr) -> Expr:
 def reads(e: Expr) -> bool:
     """Whether an expression loads anything."""
     return isinstance(e, Load | MaskedLoad) or any(reads(x) for x in children(e))
-
-
-def _signs(e: Expr) -> tuple[float, ...]:
-    """The signs of the zeros in an expression: expressions that differ in them alone are equal, but not the same."""
-    return tuple([copysign(1.0, x.value) for x in walk_expr(e) if _is_zero(x)]) if _has_zero(e) else ()
-
-
-@lru_cache(maxsize=CACHED)
-def _has_zero(e: Expr) -> bool:
-    return any(_is_zero(x) for x in walk_expr(e))
-
-
-def _is_zero(e: Expr) -> TypeGuard[Const]:
-    return isinstance(e, Const) and is_float(e.dtype) and e.value == 0
 
 
 def _may_wrap(a: Expr, b: Expr) -> bool:

@@ -6,7 +6,7 @@ from mslang.diagnostics import MsError
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import BITS, SHIFTS, Binary, Call, Const, Expr
 from mslang.ir.functions import FUNCTIONS
-from mslang.ir.text import name_text
+from mslang.ir.text import CALLED, name_text
 from mslang.sema.literals import Value, accepts, default_dtype, fits, parts_of_literal, retyped, scalar_of
 from mslang.sema.report import failure
 from mslang.syntax import tree
@@ -47,7 +47,7 @@ def check_fits(e: Expr, dtype: str, at: tree.Expr) -> None:
             case Const(value=v) if not fits(v, dtype):
                 raise failure("MS123", at, f"{v} does not fit into `{dtype}`")
             case Binary(op=op) if is_float(scalar_of(dtype)) and (op in SHIFTS | BITS or op in ("//", "%")):
-                raise _needs_integers(WRITTEN.get(op, op), dtype, at)
+                raise _needs_integers(CALLED.get(op, op), dtype, at)
             case Call(name=name) if not FUNCTIONS[name].takes(dtype):
                 raise _needs_integers(name, dtype, at)
 
@@ -60,10 +60,6 @@ def _needs_integers(what: str, dtype: str, at: tree.Expr) -> MsError:
         why="literals take the type of their place",
         help=f"convert the result: `{dtype}({text_of(at)})`",
     )
-
-
-WRITTEN = {"<<": "shift_left", ">>": "shift_right", "&": "bit_and", "|": "bit_or", "^": "bit_xor"}
-"""The functions of the language that are operators of the IR with another name."""
 
 
 def unified(left: Value, right: Value, at_left: tree.Expr, at_right: tree.Expr, op: str) -> tuple[Expr, Expr, str]:
@@ -80,7 +76,7 @@ def unified(left: Value, right: Value, at_left: tree.Expr, at_right: tree.Expr, 
     if right.literal:
         return left.expr, adapted(right, left.dtype, at_right), ""
     if left.dtype != right.dtype:
-        shown = WRITTEN.get(op, op)
+        shown = CALLED.get(op, op)
         raise failure(
             "MS104",
             at_left.span.to(at_right.span),

@@ -20,6 +20,7 @@ from mslang.ir.expr import (
 )
 from mslang.ir.fixed_point import q_multiply_shift
 from mslang.ir.functions import FUNCTIONS, Domain, of_c_library
+from mslang.ir.text import CALLED
 from mslang.sema.adapt import adapted, check_fits, settled, text_of, unified
 from mslang.sema.foreign import FUNCTIONS as FOREIGN_FUNCTIONS
 from mslang.sema.literals import Value, constant, folded, scalar_of
@@ -29,15 +30,7 @@ from mslang.sema.scope import Broken, BufferName, Scope, TileName
 from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 
-OPERATORS = {
-    "min": "min",
-    "max": "max",
-    "shift_left": "<<",
-    "shift_right": ">>",
-    "bit_and": "&",
-    "bit_or": "|",
-    "bit_xor": "^",
-}
+OPERATORS = {function: op for op, function in CALLED.items()}
 """Functions of the language that are binary operators of the IR."""
 
 BUILTINS = frozenset({*FUNCTIONS, *OPERATORS, "select", "q_multiply_shift"})

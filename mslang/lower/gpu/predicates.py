@@ -19,12 +19,12 @@ from mslang.ir.expr import (
     Expr,
     Load,
     MaskedLoad,
-    Select,
 )
 from mslang.ir.program import Range
 from mslang.ir.visit import map_expr, substitute, walk_expr
 from mslang.kernel import Allocate, Atomic, Body, For, If, Let, Module, Stmt, Store
 from mslang.kernel.visit import bodies, map_deep, map_expressions, with_bodies
+from mslang.lower.analysis import has_condition
 from mslang.lower.fold import fold, step
 from mslang.lower.gpu.axes import axis_ranges, extents_of
 from mslang.lower.gpu.indices import simpler
@@ -86,9 +86,7 @@ def _with_indices(s: Stmt, ranges: Ranges) -> Stmt:
 
 
 def _expression(e: Expr, ranges: Ranges) -> Expr:
-    if not any(
-        isinstance(x, Select) or (isinstance(x, Binary) and x.op in COMPARISONS | LOGICAL) for x in walk_expr(e)
-    ):
+    if not has_condition(e):
         return e
 
     def change(x: Expr) -> Expr | None:

@@ -8,15 +8,15 @@ rule samples. A rule is applied to the blocks of a program in post-order, one ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from mslang.diagnostics import MsError, ScheduleError, problem
+from mslang.caching import cached
+from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.find import blocks_of
 from mslang.ir.program import Block
-from mslang.schedule.decisions import Alternatives, Drawing
+from mslang.schedule.decisions import Alternatives
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.nests import block_handle, block_of
+from mslang.schedule.rules.nests import block_handle, block_of, goes_through
 from mslang.schedule.session import Session
 from mslang.schedule.values import describe
 
@@ -128,45 +128,32 @@ def legal(it: Interpreter, rule: Rule, block: Block, labels: Iterable[str]) -> t
     What the trial computes is kept (`schedule.memo`): taking the alternative afterwards costs little. So is the answer,
     which every structure of a space asks for again.
     """
-    return _legal(_Trials(it, rule, block, tuple(labels)))
+    return _legal(it, rule, block, tuple(labels))
 
 
-class _Trials:
-    """Alternatives of a rule for a block of a program, which like what else they depend on is compared by identity."""
+class _Asked:
+    """What is asked of alternatives; programs, rules and worlds are compared by identity."""
 
-    __slots__ = ("block", "labels", "on", "program", "registry", "rule", "world")
+    __slots__ = ("same", "things")
 
     def __init__(self, it: Interpreter, rule: Rule, block: Block, labels: tuple[str, ...]) -> None:
-        self.program, self.registry, self.world = it.session.program, it.session.registry, it.world
-        self.rule, self.block, self.labels = rule, block, labels
-        self.on = it.on
+        # Kept, so that no other ones can have their identity.
+        self.things = it.session.program, it.session.registry, it.world, rule
+        self.same = (*map(id, self.things), block.name, labels)
 
     def __hash__(self) -> int:
-        return hash((id(self.program), id(self.rule), self.block.name, self.labels))
+        return hash(self.same)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Trials)
-            and (self.block.name, self.labels) == (other.block.name, other.labels)
-            and self.program is other.program
-            and self.registry is other.registry
-            and self.world is other.world
-            and self.rule is other.rule
-        )
+        return isinstance(other, _Asked) and self.same == other.same
 
 
-@lru_cache(maxsize=256)
-def _legal(trials: _Trials) -> tuple[str, ...]:
-    return tuple(label for label in trials.labels if _goes_through(trials, label))
+@cached(budget=256, weight=lambda *_: 1, key=_Asked)
+def _legal(it: Interpreter, rule: Rule, block: Block, labels: tuple[str, ...]) -> tuple[str, ...]:
+    def goes(label: str) -> bool:
+        return goes_through(it.session, lambda session: rule.apply(it.on(session), block, label))
 
-
-def _goes_through(trials: _Trials, label: str) -> bool:
-    trial = trials.on(Session(trials.program, Drawing(0), trials.registry))
-    try:
-        trials.rule.apply(trial, trials.block, label)
-    except MsError:
-        return False
-    return True
+    return tuple(filter(goes, labels))
 
 
 def reserved_for(block: Block) -> str | None:

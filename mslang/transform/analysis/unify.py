@@ -16,7 +16,7 @@ from mslang.ir.find import blocks_of
 from mslang.ir.print import print_expr
 from mslang.ir.program import HOLDERS, Block, Buffer, Evaluate, For, If, Let, Program, Range, Stmt, Store
 from mslang.ir.text import kind_text
-from mslang.ir.visit import free_vars, substitute, walk_expr
+from mslang.ir.visit import free_vars, substitute, walk_expr, zero_signs
 from mslang.transform.analysis.reduction_order import runs_in_any_order
 
 FRAGMENTS = frozenset(HOLDERS)
@@ -359,7 +359,7 @@ class _Unifier:
 
 def _same(a: Expr, b: Expr) -> bool:
     """Whether two expressions are one: 0.0 and -0.0, which are equal, are not."""
-    return a == b and print_expr(a) == print_expr(b)
+    return a == b and zero_signs(a) == zero_signs(b)
 
 
 def _require_aligned(mine: Buffer, its: Buffer, starts: Sequence[Expr], ranges: Mapping[str, Range]) -> None:
