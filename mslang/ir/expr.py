@@ -255,9 +255,9 @@ def with_children(e: Expr, xs: tuple[Expr, ...]) -> Expr:
         raise ValueError(f"{len(xs)} operands for {e!r}")
     if all(map(is_, old, xs)):
         return e
+    if type(e) is Binary:
+        return Binary(e.op, xs[0], xs[1])
     match e:
-        case Binary(op=op):
-            return Binary(op, xs[0], xs[1])
         case Unary(op=op):
             return Unary(op, xs[0])
         case Cast(dtype=d):

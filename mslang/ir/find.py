@@ -117,23 +117,51 @@ def path_to_block(p: Program, name: str) -> Path | None:
 def blocks_of(body: tuple[Stmt, ...], into_blocks: bool = True) -> tuple[Block, ...]:
     """The blocks in program order."""
     found: list[Block] = []
-    waiting = list(reversed(body))
-    while waiting:
-        s = waiting.pop()
-        if isinstance(s, Block):
+    for s in body:
+        if isinstance(s, Block) and not into_blocks:
             found.append(s)
-            if not into_blocks or len(contents(s).blocks) == 1:
-                continue
-        if not isinstance(s, Store):
-            for b in reversed(bodies(s)):
-                waiting.extend(reversed(b))
+        else:
+            found += _blocks_within(s) if into_blocks else _leaves_below(s)
     return tuple(found)
+
+
+@by_identity(size=CACHED)
+def _blocks_within(s: Stmt) -> tuple[Block, ...]:
+    """The statement itself, if it is a block, and the blocks below it."""
+    if isinstance(s, Store):
+        return ()
+    below = [x for b in bodies(s) for x in blocks_of(b)]
+    return (s, *below) if isinstance(s, Block) else tuple(below)
+
+
+@by_identity(size=CACHED)
+def _leaves_below(s: Stmt) -> tuple[Block, ...]:
+    """The blocks below a statement that is none, without those within blocks."""
+    return () if isinstance(s, Store) else tuple([x for b in bodies(s) for x in blocks_of(b, into_blocks=False)])
 
 
 def loops_of(path: Path) -> tuple[For, ...]:
     """The loops of a path below the innermost enclosing block (outermost first)."""
     start = max((k + 1 for k, s in enumerate(path[:-1]) if isinstance(s, Block)), default=0)
     return tuple(s for s in path[start:-1] if isinstance(s, For))
+
+
+@by_identity(size=CACHED)
+def block_paths(body: tuple[Stmt, ...]) -> tuple[Path, ...]:
+    """The paths of the blocks in some statements, at any depth, in program order."""
+    found: list[Path] = []
+    for s in body:
+        if isinstance(s, Block):
+            found.append((s,))
+        if contents(s).blocks:
+            found += [(s, *q) for b in bodies(s) for q in block_paths(b)]
+    return tuple(found)
+
+
+def leaf_paths(path: Path) -> tuple[Path, ...]:
+    """The paths of the blocks at or under the last statement of a path that are in no other one under it."""
+    wanted = {id(b) for b in blocks_of((path[-1],), into_blocks=False)}
+    return tuple([(*path[:-1], *q) for q in block_paths((path[-1],)) if id(q[-1]) in wanted])
 
 
 def all_buffers(p: Program) -> dict[str, Buffer]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from mslang.ir.find import block_paths, leaf_paths
 from mslang.ir.program import Block, Buffer, For, Program, Stmt
-from mslang.ir.visit import Path, walk_paths
-from mslang.transform.analysis.carried_dependence import leaf_paths, touching_paths, why_not_private
+from mslang.ir.visit import Path
+from mslang.transform.analysis.carried_dependence import touching_paths, why_not_private
 from mslang.transform.analysis.dependence import paths_touching
-from mslang.transform.analysis.position import common_path
+from mslang.transform.analysis.position import block_at, common_path
 
 _IN_TURN = ("serial", "unrolled")
 
@@ -18,8 +19,8 @@ def carried_between(program: Program) -> frozenset[tuple[str, str]]:
     Concurrent loops are not among them: they carry nothing.
     """
     found: set[tuple[str, str]] = set()
-    blocks = [q for q in walk_paths(program.body) if isinstance(q[-1], Block) and q[-1].allocs]
-    for buffers, above in ((program.allocs, ()), *((b[-1].allocs, b) for b in blocks if isinstance(b[-1], Block))):
+    blocks = [q for q in block_paths(program.body) if block_at(q).allocs]
+    for buffers, above in ((program.allocs, ()), *((block_at(q).allocs, q) for q in blocks)):
         for buffer in buffers:
             found.update((buffer.name, loop) for loop in _carrying(program, buffer, above))
     return frozenset(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
@@ -58,8 +58,8 @@ def check_batch(seed: int, numbers: Iterable[int]) -> Tally:
     """Draw, compile and judge pairs."""
     tally = Tally()
     pairs = [p for n in numbers if (p := _drawn(seed, n, tally)) is not None]
-    for group in _compilable(pairs, tally):
-        with Emulated(*(p.made.source.text for p in group)) as file:
+    for group, compiled in _compiled(pairs, tally):
+        with compiled as file:
             for k, p in enumerate(group):
                 _judge(p, file, k, tally)
     return tally
@@ -89,22 +89,22 @@ def _drawn(seed: int, number: int, tally: Tally) -> Pair | None:
     return None
 
 
-def _compilable(pairs: Sequence[Pair], tally: Tally) -> list[list[Pair]]:
-    """The pairs to be compiled together: all, or those of which g++ takes the source."""
+def _compiled(pairs: Sequence[Pair], tally: Tally) -> Iterator[tuple[Sequence[Pair], Emulated]]:
+    """The pairs compiled together: all, or, each alone, those of which g++ takes the source."""
     if not pairs:
-        return []
+        return
     try:
-        with Emulated(*(p.made.source.text for p in pairs)):
-            return [list(pairs)]
+        together = Emulated(*(p.made.source.text for p in pairs))
     except CompileError:
-        good: list[list[Pair]] = []
         for p in pairs:
             try:
-                with Emulated(p.made.source.text):
-                    good.append([p])
+                alone = Emulated(p.made.source.text)
             except CompileError as error:
                 _fault(tally, p.number, p.schedule, p.steps, f"g++ refuses the source: {error}")
-        return good
+            else:
+                yield [p], alone
+    else:
+        yield pairs, together
 
 
 def _judge(p: Pair, file: Emulated, k: int, tally: Tally) -> None:

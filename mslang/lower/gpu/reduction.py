@@ -27,7 +27,7 @@ from mslang.ir.annotations import ATOMIC
 from mslang.ir.arith.linear import condition
 from mslang.ir.atomics import is_atomic
 from mslang.ir.expr import TRUE, ZERO, Binary, Call, Const, Expr, Load, Var, dtype_of
-from mslang.ir.find import all_buffers, loops_of, path_to_block, used_names
+from mslang.ir.find import all_buffers, block_paths, loops_of, path_to_block, used_names
 from mslang.ir.intrin import intrin_of
 from mslang.ir.program import Axis, Block, Buffer, For, If, Let, Program, Stmt, Store, While
 from mslang.ir.reducers import Extreme, Match, Reducer, at_once, combined, identity_of, match_reducer
@@ -46,6 +46,7 @@ from mslang.ir.visit import (
 )
 from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP
 from mslang.transform.analysis.carried_dependence import reaches
+from mslang.transform.analysis.position import block_at
 from mslang.transform.analysis.rfactor_legality import rises
 
 
@@ -70,12 +71,11 @@ def joined(program: Program) -> Program:
 def _shared_out(program: Program) -> list[Block]:
     """The blocks that reduce over loops of threads."""
     return [
-        b
-        for path in walk_paths(program.body)
-        if isinstance(b := path[-1], Block)
-        and any(
+        block_at(path)
+        for path in block_paths(program.body)
+        if any(
             isinstance(s, For) and s.kind in THREAD_AXES and reaches(s.var, a.binding, path)
-            for a in b.axes
+            for a in block_at(path).axes
             if a.kind == "reduce"
             for s in path
         )

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError
 from mslang.ir import arith
+from mslang.ir.by_identity import by_identity
 from mslang.ir.expr import ONE, ZERO, Load
 from mslang.ir.program import Block, For, Range, Region, Stmt
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, loads_of, map_bodies, map_region, substitute
+from mslang.ir.visit import CACHED, Path, loads_of, map_bodies, map_region, substitute
 from mslang.transform.analysis.definite_writes import covered_by, init_runs, provably_initialised
 from mslang.transform.analysis.position import axis_ranges, predicate_outside
 
@@ -81,12 +82,14 @@ def _settled(block: Block, region: Region) -> Region:
     return map_region(region, lambda e: arith.simplify(substitute(e, values))) if values else region
 
 
+@by_identity(size=CACHED)
 def written_by(block: Block) -> frozenset[str]:
     """The buffers that a block writes, in its init or in its body."""
     several = (block.writes, body_footprint(block).writes, init_footprint(block).writes)
     return frozenset(r.buffer for regions in several for r in regions)
 
 
+@by_identity(size=CACHED)
 def updated_regions(block: Block) -> tuple[Region, ...]:
     """The regions of buffers that a block writes and that it reads in its body or init, declared or not."""
     written = written_by(block)
@@ -94,6 +97,7 @@ def updated_regions(block: Block) -> tuple[Region, ...]:
     return tuple(dict.fromkeys(r for r in found if r.buffer in written))
 
 
+@by_identity(size=CACHED)
 def guard_loads(block: Block) -> tuple[Load, ...]:
     """The loads in the predicate and in the bindings of a block, indexed by the variables around the block."""
     outside = (predicate_outside(block), *(a.binding for a in block.axes))

@@ -13,11 +13,11 @@ from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
-from mslang.ir.find import all_buffers
+from mslang.ir.find import all_buffers, leaf_paths
 from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Region, Stmt
 from mslang.ir.region import resolved
 from mslang.ir.text import kind_text
-from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute, walk, walk_expr, walk_paths
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute, walk, walk_expr
 from mslang.transform.analysis.accesses import bound_loads, bound_regions, guard_regions, updated_regions
 from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.definite_writes import Box, paved, tile_numbers
@@ -30,7 +30,6 @@ from mslang.transform.analysis.position import (
     block_at,
     common_path,
     is_under,
-    leaves,
     loop_at,
     loop_range,
     loop_ranges,
@@ -44,12 +43,6 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.analysis.predicated_indices import detect
 from mslang.transform.analysis.steady_boxes import is_steady
-
-
-def leaf_paths(path: Path) -> tuple[Path, ...]:
-    """The paths of the leaf blocks under the statement at the end of a path."""
-    wanted = {id(b) for b in leaves(path[-1])}
-    return tuple((*path[:-1], *q) for q in walk_paths((path[-1],)) if id(q[-1]) in wanted)
 
 
 def why_unplaced(body: tuple[Stmt, ...], around: str) -> str | None:

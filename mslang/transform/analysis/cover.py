@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
-from mslang.ir.find import all_buffers
+from mslang.ir.find import all_buffers, block_paths
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
 from mslang.ir.region import resolved
-from mslang.ir.visit import Path, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
+from mslang.ir.visit import Path, conjuncts, free_vars, fresh, loads_of, substitute, walk
 from mslang.transform.analysis.accesses import guard_regions
 from mslang.transform.analysis.axis_bounds import narrowed
 from mslang.transform.analysis.definite_writes import Box as Box
@@ -160,11 +160,10 @@ def _writes_all(path: Path, region: Region, above: Path) -> bool:
     block, ranges = block_at(path), axis_ranges(block_at(path))
     if not any(isinstance(s, Block) for s in walk(block.body)):
         return provably_stored(path, region, above)
-    for q in walk_paths(block.body):
-        inner = q[-1]
-        if not isinstance(inner, Block) or any(isinstance(s, Block) for s in q[:-1]):
+    for q in block_paths(block.body):
+        if any(isinstance(s, Block) for s in q[:-1]):
             continue
-        for r in inner.writes:
+        for r in block_at(q).writes:
             box = produced_box((*path, *q), r, path) if viewed(block, r.buffer)[0] == region.buffer else None
             if box is not None:
                 _, starts = viewed(block, r.buffer)
@@ -366,7 +365,7 @@ def why_not_covered(
     """
     block, body = block_at(path), scope_body(program, path) if under is None else (under,)
     asked = path if regions is None else (*path[:-1], replace(block, reads=regions))
-    paths = {q[-1].name: q for q in walk_paths(program.body) if isinstance(q[-1], Block)}
+    paths = {block_at(q).name: q for q in block_paths(program.body)}
     order = list(paths)
     for region in block_at(asked).reads:
         storage = storage_of(program, region.buffer)

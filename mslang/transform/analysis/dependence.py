@@ -8,9 +8,10 @@ from functools import lru_cache
 
 import msgspec
 
-from mslang.ir.find import blocks_of
+from mslang.ir.by_identity import by_identity
+from mslang.ir.find import block_paths, blocks_of
 from mslang.ir.program import Block, Program, Stmt
-from mslang.ir.visit import Path, walk_paths
+from mslang.ir.visit import CACHED, Path
 from mslang.transform.analysis.accesses import bound_loads, guard_loads, init_footprint, updated_regions
 from mslang.transform.analysis.position import block_at, leaves, loops_between, scope_body, scope_buffers
 
@@ -32,7 +33,7 @@ class Dependence(msgspec.Struct, frozen=True):
     buffer: str
 
 
-@lru_cache(maxsize=256)
+@by_identity(size=256)
 def _aliases(program: Program) -> dict[str, str]:
     views = {v.buffer.name: v.source.buffer for b in blocks_of(program.body) for v in b.views}
 
@@ -59,15 +60,25 @@ def buffers_written(block: Block) -> tuple[str, ...]:
 
 def storages_read(program: Program, block: Block) -> frozenset[str]:
     """The memory that a block reads (see `storage_of`): by its signature, in its init, and in its predicate."""
-    extra = (*(r.buffer for r in init_footprint(block).reads), *(x.buffer for x in guard_loads(block)))
-    return frozenset(storage_of(program, b) for b in (*buffers_read(block), *extra))
+    return _storages(program, _names_read(block))
+
+
+@by_identity(size=CACHED)
+def _names_read(block: Block) -> frozenset[str]:
+    regions = (*block.reads, *init_footprint(block).reads)
+    return frozenset((*(r.buffer for r in regions), *(x.buffer for x in guard_loads(block))))
+
+
+def _storages(program: Program, buffers: Iterable[str]) -> frozenset[str]:
+    views = _aliases(program)
+    return frozenset(views.get(b, b) for b in buffers) if views else frozenset(buffers)
 
 
 def storages_deciding(program: Program, path: Path, above: Path) -> frozenset[str]:
     """The memory (see `storage_of`) that decides which instances of the block at the end of a path run in one iteration
     of the loops of `above`: what its predicate, its bindings and the bounds of the loops between read."""
     loads = (*guard_loads(block_at(path)), *bound_loads(loops_between(path, above)))
-    return frozenset(storage_of(program, x.buffer) for x in loads)
+    return _storages(program, (x.buffer for x in loads))
 
 
 def reads_from(program: Program, block: Block, storage: str) -> bool:
@@ -78,7 +89,7 @@ def reads_from(program: Program, block: Block, storage: str) -> bool:
 
 def storages_written(program: Program, block: Block) -> frozenset[str]:
     """The memory that a block writes (see `storage_of`)."""
-    return frozenset(storage_of(program, b) for b in buffers_written(block))
+    return _storages(program, buffers_written(block))
 
 
 @lru_cache(maxsize=512)
@@ -137,11 +148,11 @@ def readers(program: Program, body: tuple[Stmt, ...], buffer: str) -> tuple[Bloc
 def paths_touching(program: Program, buffer: str) -> tuple[Path, ...]:
     """The paths of all blocks, at any depth, that read or write the memory of a buffer."""
     storage = storage_of(program, buffer)
-    return tuple(
-        q
-        for q in walk_paths(program.body)
-        if isinstance(q[-1], Block) and storage in storages_read(program, q[-1]) | storages_written(program, q[-1])
-    )
+    return tuple([q for q in block_paths(program.body) if _touches(program, block_at(q), storage)])
+
+
+def _touches(program: Program, block: Block, storage: str) -> bool:
+    return storage in storages_read(program, block) or storage in storages_written(program, block)
 
 
 def is_output(program: Program, path: Path) -> bool:

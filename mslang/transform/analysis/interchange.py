@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import Binary
-from mslang.ir.find import all_buffers
+from mslang.ir.find import all_buffers, leaf_paths
 from mslang.ir.program import For, Program, Region
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.region import resolved
 from mslang.ir.visit import Path, free_vars, map_region, substitute
 from mslang.transform.analysis.accesses import bound_regions, guard_regions, updated_regions
 from mslang.transform.analysis.carried_dependence import (
-    leaf_paths,
     storages_of,
     touching_paths,
     why_not_private,

@@ -11,8 +11,9 @@ from collections.abc import Set as AbstractSet
 
 from mslang.ir import arith
 from mslang.ir.expr import Const, Select, Var
+from mslang.ir.find import block_paths
 from mslang.ir.program import Block, For, If, Program, Stmt, Store
-from mslang.ir.visit import Path, free_vars, stmt_exprs, walk, walk_expr, walk_paths
+from mslang.ir.visit import Path, free_vars, stmt_exprs, walk, walk_expr
 from mslang.transform.analysis.accesses import why_not_own_elements
 from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import (
@@ -185,9 +186,9 @@ def why_not_stage_pipeline(program: Program, path: Path, buffers: AbstractSet[st
                 f"the scope is not a stage pipeline: block `{d.target}` writes `{d.buffer}` after block "
                 f"`{d.source}` read it"
             )
-    for q in walk_paths(program.body):
-        if isinstance(q[-1], Block) and scope_body(program, q) is body:
-            asked = tuple(r for r in q[-1].reads if storage_of(program, r.buffer) in storages)
+    for q in block_paths(program.body):
+        if scope_body(program, q) is body:
+            asked = tuple(r for r in block_at(q).reads if storage_of(program, r.buffer) in storages)
             reason = why_not_covered(program, q, asked)
             if reason is not None:
                 return f"the scope is not a stage pipeline: {reason}"
@@ -195,7 +196,7 @@ def why_not_stage_pipeline(program: Program, path: Path, buffers: AbstractSet[st
 
 
 def _path_below(path: Path, block: Block) -> Path:
-    return next((*path[:-1], *q) for q in walk_paths((path[-1],)) if q[-1] is block)
+    return next((*path[:-1], *q) for q in block_paths((path[-1],)) if q[-1] is block)
 
 
 # ------------------------------------------------------------------ what a block is like

@@ -9,13 +9,12 @@ from mslang.ir import arith
 from mslang.ir.annotations import ATOMIC
 from mslang.ir.atomics import is_atomic
 from mslang.ir.expr import ONE, Binary
-from mslang.ir.find import all_buffers, blocks_of, contents_of, joins_lanes, path_to_block, path_to_loop
+from mslang.ir.find import all_buffers, blocks_of, contents_of, joins_lanes, leaf_paths, path_to_block, path_to_loop
 from mslang.ir.program import LOOP_KINDS, For, Program
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, walk, walk_paths
 from mslang.transform.analysis.accesses import why_not_own_elements
 from mslang.transform.analysis.carried_dependence import (
-    leaf_paths,
     reaches,
     shared_storages,
     storages_of,

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Binary, Expr, Var
-from mslang.ir.find import path_to_block, path_to_loop
+from mslang.ir.find import leaf_paths, path_to_block, path_to_loop
 from mslang.ir.program import Evaluate, For, Program, Range, Region, While
 from mslang.ir.visit import Path, free_vars, loads_of, walk
 from mslang.transform.analysis.accesses import guard_loads
 from mslang.transform.analysis.carried_dependence import (
-    leaf_paths,
     reaches,
     storages_of,
     touching_paths,

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
-from mslang.ir.find import all_buffers, contents_of
+from mslang.ir.find import all_buffers, contents_of, leaf_paths
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, For, If, Let, Program, Stmt, While
 from mslang.ir.visit import Path, free_vars, stmt_exprs, walk, walk_paths
 from mslang.transform.analysis.dependence import paths_touching, storages_read, storages_written
-from mslang.transform.analysis.position import block_at, is_under, leaves, loop_at
+from mslang.transform.analysis.position import block_at, is_under, loop_at
 from mslang.transform.outcome import refuse
 
 SHARED_SCOPES = frozenset({"global", "shared", "shared.dyn"})
@@ -68,7 +68,7 @@ def _nested(body: tuple[Stmt, ...], above: Path) -> Iterator[tuple[Path, Path]]:
 
 def _why_not_shared_out(program: Program, outer: Path, inner: Path) -> str | None:
     """None if all iterations of the outer loop do the same in the inner loop, and do it to memory that they share."""
-    inside = _leaf_paths(inner)
+    inside = leaf_paths(inner)
     for q in inside:
         block = block_at(q)
         for storage in sorted(storages_written(program, block)):
@@ -86,11 +86,6 @@ def _why_not_shared_out(program: Program, outer: Path, inner: Path) -> str | Non
             seen.add(storage)
             waiting += (p for p in _writers(program, storage) if is_under(p, loop_at(outer)))
     return None
-
-
-def _leaf_paths(path: Path) -> list[Path]:
-    wanted = {id(b) for b in leaves(path[-1])}
-    return [(*path[:-1], *q) for q in walk_paths((path[-1],)) if id(q[-1]) in wanted]
 
 
 def _writers(program: Program, storage: str) -> list[Path]:

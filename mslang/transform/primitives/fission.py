@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import Expr, Var
+from mslang.ir.find import leaf_paths
 from mslang.ir.program import For, Program, Stmt
 from mslang.ir.visit import Path, bodies, fresh, substitute, walk, walk_paths
 from mslang.transform.analysis.accesses import bound_loads
-from mslang.transform.analysis.carried_dependence import leaf_paths, why_unplaced
+from mslang.transform.analysis.carried_dependence import why_unplaced
 from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
 from mslang.transform.analysis.loop_distribution import Under, why_order_matters
 from mslang.transform.analysis.plain_loops import require_distinct, require_plain

@@ -14,12 +14,11 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Binary, Expr
-from mslang.ir.find import all_buffers, path_to_block
+from mslang.ir.find import all_buffers, leaf_paths, path_to_block
 from mslang.ir.program import Block, Buffer, For, If, Program, Range, Stmt
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, fresh, loads_of, stmt_exprs, walk
 from mslang.transform.analysis.carried_dependence import (
-    leaf_paths,
     reaches,
     storages_of,
     touching_paths,

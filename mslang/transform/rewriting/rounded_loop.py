@@ -12,12 +12,12 @@ from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
-from mslang.ir.find import all_buffers, path_to_block
+from mslang.ir.find import all_buffers, leaf_paths, path_to_block
 from mslang.ir.program import Axis, Block, Buffer, For, If, Program, Range, Region, Stmt, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, free_vars, fresh, loads_of, stmt_exprs, substitute, walk, walk_expr
 from mslang.transform.analysis.accesses import guard_loads, updated_regions
-from mslang.transform.analysis.carried_dependence import leaf_paths, reaches, why_unplaced
+from mslang.transform.analysis.carried_dependence import reaches, why_unplaced
 from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import storage_of, writers
 from mslang.transform.analysis.initialization import why_not_from_scratch

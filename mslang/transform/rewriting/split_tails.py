@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import ZERO, Binary, Expr, Var
+from mslang.ir.find import leaf_paths
 from mslang.ir.program import Block, Evaluate, For, Program, While
 from mslang.ir.visit import Path, free_vars, fresh, substitute, walk
 from mslang.transform.analysis.carried_dependence import (
-    leaf_paths,
     reaches,
     storages_of,
     touching_paths,
