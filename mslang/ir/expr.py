@@ -201,15 +201,16 @@ ONE = Const(1)
 
 def dtype_of(e: Expr) -> str:
     """The type of an expression's value, of an element if it is a vector."""
+    # As in `children`: tests of the exact type, the most frequent first.
+    if type(e) is Binary:
+        return "bool" if e.op in COMPARISONS or e.op in LOGICAL else dtype_of(e.left)
     match e:
-        case Const(dtype=d) | Var(dtype=d) | Call(dtype=d) | Load(dtype=d) | Cast(dtype=d) | MaskedLoad(dtype=d):
+        case Var(dtype=d) | Const(dtype=d) | Load(dtype=d) | Call(dtype=d) | Cast(dtype=d) | MaskedLoad(dtype=d):
             return d
         case Symbol() | Ramp():
             return INDEX
         case Broadcast(value=x) | Shuffle(operands=(x, *_)):
             return dtype_of(x)
-        case Binary(op=op, left=left):
-            return "bool" if op in COMPARISONS or op in LOGICAL else dtype_of(left)
         case Unary(op=op, operand=x):
             return "bool" if op == "not" else dtype_of(x)
         case Select(then=t):

@@ -83,6 +83,8 @@ def size(e: Expr, here: Visible, what: str) -> Found:
 
 def expression(e: Expr, here: Visible) -> Found:
     """An expression that must be well-formed."""
+    if type(e) is Var and here.variables.get(e.name) == e.dtype:
+        return
     inside = [d for x in children(e) for d in expression(x, here)]
     yield from inside
     if not inside:

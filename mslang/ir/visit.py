@@ -44,8 +44,7 @@ Path = tuple[Stmt, ...]
 # ------------------------------------------------------------------ expressions
 def map_expr(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild bottom-up: `f` gets each node (operands already rebuilt) and returns another or None to keep it."""
-    xs = children(e)
-    if xs:
+    if type(e) not in LEAVES and (xs := children(e)):
         e = with_children(e, tuple([map_expr(x, f) for x in xs]))
     changed = f(e)
     return e if changed is None else changed

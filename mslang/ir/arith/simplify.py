@@ -10,7 +10,7 @@ from types import MappingProxyType
 from mslang.ir.arith.convert import RING, rank, read, write
 from mslang.ir.arith.data import fits, may_overflow
 from mslang.ir.arith.divide import expanded, merge
-from mslang.ir.arith.interval import Scope, sign_verdict
+from mslang.ir.arith.interval import EMPTY, Scope, sign_verdict
 from mslang.ir.arith.scope import Ranges, names_in, scope_for
 from mslang.ir.arith.size import Poly, collect, number
 from mslang.ir.arith.verdict import Verdict, both, verdict
@@ -46,6 +46,8 @@ def simplify(e: Expr, ranges: Ranges = NO_RANGES, *, fold: bool = False) -> Expr
     """
     if fold:
         e = _fold_units(e, ranges)
+    if isinstance(e, Const | Var):
+        return e
     return simplify_in(e, scope_for((e,), ranges))
 
 
@@ -205,6 +207,8 @@ def decide(condition: Expr, ranges: Ranges = NO_RANGES) -> Verdict:
 
     Pure: it asks nobody and records nothing. Variables without a range can be anything.
     """
+    if isinstance(condition, Const):
+        return decide_in(condition, EMPTY)
     return decide_in(condition, scope_for((condition,), ranges))
 
 
