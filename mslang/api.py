@@ -22,6 +22,7 @@ from mslang.notebook import page
 from mslang.runtime import arrays
 from mslang.runtime.arrays import ALIGNMENT
 from mslang.runtime.signature import Signature
+from mslang.schedule import seeds
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.rule import Rule
@@ -371,6 +372,7 @@ def tune(
 
     made_by, machine = _back_end(backend, target)
     _require_numbers("tune", trials=trials, patience=patience, workers=workers)
+    _require_seed("tune", seed)
     searched = _space_in(space, machine)
     task = Task(
         searched.program,
@@ -448,6 +450,7 @@ def tune_all(
     if not items:
         raise MsError(problem("MS706", "`ms.tune_all` was given nothing to tune", help="name a program or a space"))
     _require_numbers("tune_all", trials=trials, patience=patience, workers=workers)
+    _require_seed("tune_all", seed)
     instances = [_likely(x) for x in likely]
     for name in weights:
         if name not in items or not 0 < weights[name] < float("inf"):
@@ -585,6 +588,13 @@ def _require_numbers(verb: str, **given: object) -> None:
         if name == "workers" and number is not None and number > most_workers():
             why = f"at most {most_workers()} are of use on this machine"
             raise MsError(problem("MS706", f"`workers` of `ms.{verb}` is {number}", why=why))
+
+
+def _require_seed(verb: str, seed: object) -> None:
+    """Raise MsError MS706 unless a seed is one that records can keep."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= seeds.MOST:
+        why = f"it is a whole number from 0 to {seeds.MOST}"
+        raise MsError(problem("MS706", f"`seed` of `ms.{verb}` is {brief(repr(seed))}", why=why))
 
 
 def _likely(given: object) -> Instance:

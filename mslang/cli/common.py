@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mslang.brevity import brief
 from mslang.diagnostics import MsError, problem
 
 if TYPE_CHECKING:
@@ -188,18 +189,27 @@ def likely(text: str) -> Instance:
         raise argparse.ArgumentTypeError(f"the weight in '{text}': {error}") from None
 
 
+LARGEST = 2**63 - 1
+"""The largest number that an option takes: a record keeps it in 64 bits."""
+
+
 def natural(text: str) -> int:
     """An option's value that is a non-negative integer."""
-    if not text.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
-    return int(text)
+    return _whole(text, 0)
 
 
 def positive(text: str) -> int:
     """An option's value that is a positive integer."""
-    if not text.strip().isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 on")
-    return int(text)
+    return _whole(text, 1)
+
+
+def _whole(text: str, least: int) -> int:
+    digits = text.strip()
+    if not digits.isdecimal() or (least and not digits.strip("0")):
+        raise argparse.ArgumentTypeError(f"'{brief(text)}' is not a whole number from {least} on")
+    if len(digits.lstrip("0")) > len(str(LARGEST)) or int(digits) > LARGEST:
+        raise argparse.ArgumentTypeError(f"'{brief(text)}' is too large: at most {LARGEST}")
+    return int(digits)
 
 
 def processes(text: str) -> int:

@@ -171,6 +171,13 @@ class Choice(Domain, frozen=True, cache_hash=True):
     values: tuple[int, ...]
     weights: tuple[float, ...] | None = None
 
+    @property
+    def drawn(self) -> tuple[int, ...]:
+        """The values that a search tries, each once, in order: those whose weight is not 0. A pin may be any."""
+        if self.weights is None:
+            return tuple(dict.fromkeys(self.values))
+        return tuple(dict.fromkeys(x for x, w in zip(self.values, self.weights, strict=True) if w > 0))
+
 
 class Uniform(Domain, frozen=True, cache_hash=True):
     """An integer, `lo <= value < hi`."""

@@ -35,10 +35,11 @@ class Alternatives(msgspec.Struct, frozen=True):
     orders: int | None = None
 
     def all(self) -> Iterator[Label]:
-        """Every alternative once, in a fixed order; `1` and `true` are two."""
+        """Every alternative that a draw may give once, in a fixed order; `1` and `true` are two."""
         if self.orders is not None:
             return permutations(range(self.orders))
-        return (x for _, x in dict.fromkeys((type(x), x) for x in self.labels))
+        weights = self.weights or (1.0,) * len(self.labels)
+        return _distinct(x for x, w in zip(self.labels, weights, strict=True) if w > 0)
 
     def draw(self, rng: Random) -> Label:
         """Draw one alternative."""
@@ -56,7 +57,8 @@ class Alternatives(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """The alternatives as messages list them."""
-        return ", ".join(str(x) for x in islice(self.all(), 12))
+        named = self.all() if self.orders is not None else _distinct(self.labels)
+        return ", ".join(str(x) for x in islice(named, 12))
 
 
 class Structural(msgspec.Struct, frozen=True):
@@ -243,6 +245,10 @@ def _frozen(value: Value) -> Value:
 def _same(label: Label, other: object) -> bool:
     """Whether two labels are equal and of one type; NaN equals itself."""
     return type(label) is type(other) and (label == other or (label != label and other != other))
+
+
+def _distinct(labels: Iterable[Label]) -> Iterator[Label]:
+    return (x for _, x in dict.fromkeys((type(x), x) for x in labels))
 
 
 def _after(labels: Iterator[Label], answer: Label) -> Label | None:

@@ -81,7 +81,7 @@ def draw(domain: Domain, rng: Random, values: Values) -> Number | None:
 
 
 def enumerate_values(domain: Domain, values: Values) -> Iterator[Number]:
-    """Every value, in a fixed order."""
+    """Every value that a draw may give, in a fixed order."""
     match domain:
         case PerfectTile(n=n, max_inner=cap):
             yield from factorings.factorings(known_extent(domain, values), n, cap)
@@ -91,8 +91,8 @@ def enumerate_values(domain: Domain, values: Values) -> Iterator[Number]:
                     yield from ((*a, *b) for b in factorings.factorings(inner, n - at))
         case FreeTile():
             yield from _free_values(domain, extent_of(domain, values))
-        case Choice(values=xs):
-            yield from dict.fromkeys(xs)
+        case Choice():
+            yield from domain.drawn
         case Uniform(lo=lo, hi=hi):
             yield from range(lo, hi)
         case _:
@@ -100,7 +100,7 @@ def enumerate_values(domain: Domain, values: Values) -> Iterator[Number]:
 
 
 def count(domain: Domain, values: Values) -> int:
-    """The number of values."""
+    """The number of values that a draw may give."""
     match domain:
         case PerfectTile(n=n, max_inner=cap):
             return factorings.count(known_extent(domain, values), n, cap)
@@ -111,8 +111,8 @@ def count(domain: Domain, values: Values) -> int:
             )
         case Uniform(lo=lo, hi=hi):
             return max(hi - lo, 0)
-        case Choice(values=xs):
-            return len(set(xs))
+        case Choice():
+            return len(domain.drawn)
     return sum(1 for _ in enumerate_values(domain, values))
 
 
@@ -237,8 +237,8 @@ def neighbours(domain: Domain, value: Number, values: Values) -> Iterator[Number
             yield from (x for x in moved if objection(domain, x, values) is None)
         case (FreeTile(max_inner=cap), tuple()):
             yield from _free_neighbours(value, extent_of(domain, values), cap)
-        case (Choice(values=xs), int()):
-            order = sorted(set(xs))
+        case (Choice() as choice, int()):
+            order = sorted({*choice.drawn, value})
             k = order.index(value)
             yield from (*order[max(k - 1, 0) : k], *order[k + 1 : k + 2])
         case (Uniform(lo=lo, hi=hi), int()):

@@ -208,7 +208,7 @@ class Schedule(Methods):
 
         Args:
             values: the values to draw from.
-            weights: relative probabilities (default: uniform).
+            weights: relative probabilities (default: uniform); what has 0 is never tried, but may be pinned.
             name: the name of the result: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).

@@ -208,8 +208,8 @@ def _values(domain: Domain) -> Integers | None:
     match domain:
         case PerfectTile() | PartitionedTile():
             return tiles.table(domain, distribution.known_extent(domain, {}))
-        case Choice(values=values):
-            return np.asarray(list(dict.fromkeys(values)), np.int64)[:, None]
+        case Choice():
+            return np.asarray(domain.drawn, np.int64)[:, None]
         case Uniform(lo=lo, hi=hi):
             return np.arange(lo, hi)[:, None] if hi - lo <= TABLE else None
         case FreeTile(n=n):

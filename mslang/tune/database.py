@@ -313,7 +313,7 @@ class Database:
 
     def record(self, id: int) -> Record:
         """One record by id; MS604 if there is none or it cannot be read."""
-        found = next(self._select(("id = ?", [id]), "id"), None)
+        found = next(self._select(("id = ?", [id]), "id"), None) if 0 <= id < 1 << 63 else None
         if isinstance(found, Record):
             return found
         raise MsError(

@@ -42,7 +42,7 @@ def prunable(records: Iterable[Record], wanted: Pruning, now: datetime | None = 
         now: the time that ages count from (default: the present).
     """
     found = list(records)
-    before = None if wanted.days is None else (now or datetime.now(UTC)) - timedelta(days=wanted.days)
+    before = None if wanted.days is None else _days_before(now or datetime.now(UTC), wanted.days)
     kept = frozenset[tuple[str, ...]]() if wanted.keep is None else _kept(found, wanted.keep)
 
     def goes(r: Record) -> bool:
@@ -54,6 +54,13 @@ def prunable(records: Iterable[Record], wanted: Pruning, now: datetime | None = 
         )
 
     return [r.id for r in found if r.id is not None and goes(r)]
+
+
+def _days_before(now: datetime, days: float) -> datetime:
+    try:
+        return now - timedelta(days=days)
+    except OverflowError:  # (before the year 1)
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _made_before(r: Record, time: datetime) -> bool:

@@ -56,6 +56,8 @@ def test_a_faulty_file_is_explained(run: Run, tmp_path: Path, what: str, text: s
         (("expand", "gemm.ms:gem"), 1, "MS703"),
         (("explain", "MS000"), 1, "MS703"),
         (("db", "show", "3"), 1, "MS603"),
+        (("db", "top", "-n", "9" * 5000), 2, "is too large"),
+        (("tune", "gemm.ms", "--seed", str(2**63)), 2, f"too large: at most {2**63 - 1}"),
         (("run", "gemm.ms:tiled", "--record", "1"), 1, "MS603"),
     ],
     ids=lambda w: " ".join(w) if isinstance(w, tuple) else "",

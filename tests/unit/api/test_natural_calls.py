@@ -55,6 +55,8 @@ def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
         (lambda: ms.build(ms.parse(TEXT)), ["MS704", "p, s", "ms.build(source.space('s'))"]),
         (lambda: ms.tune(scheduled()), ["MS706", "a space or a program", "<schedule of p"]),
         (lambda: ms.tune(ms.parse(TEXT).space("s"), trials=0), ["MS706", "`trials`", "is 0"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), seed=-1), ["MS706", "`seed` of `ms.tune` is -1", "from 0 to"]),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT)}, seed=2**63), ["MS706", "`seed` of `ms.tune_all` is 9"]),
         (lambda: ms.tune_all(ms.parse(TEXT)), ["MS706", "programs and spaces by name"]),
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, trials=1.5), ["MS706", "`trials` of `ms.tune_all` is 1.5"]),
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, workers=10**8), ["MS706", "`workers`", "at most"]),

@@ -168,6 +168,37 @@ def test_an_exhaustive_search_proposes_each_point_once(models: Models) -> None:
     assert not strategy.propose(8)
 
 
+UNLIKELY = """program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] + 1.0 } }
+    schedule s for p {
+        let n ~ choose([2, 4, 8, 16], weights = [1, 0, 2, 0])
+        let kind ~ choose(["vectorize", "none"], weights = [1, 0])
+        let parts = b.i.split([none, n])
+        if kind == "vectorize" { parts[1].vectorize() }
+    }"""
+
+
+def test_what_has_no_weight_is_not_proposed() -> None:
+    made = space_of(load("own.ms", UNLIKELY), "s")
+    for found in (
+        searched(Exhaustive(Problem(made, GENERIC)), 9),
+        searched(FACTORIES["evolutionary"](Problem(made, GENERIC, trials=9)), 9),
+    ):
+        assert sorted(p.candidate.decisions["n"] for p in found) == [2, 8]
+        assert {p.candidate.decisions["kind"] for p in found} == {"vectorize"}
+    (sketch,) = made.sketches()
+    assert len(list(sketch.points())) == 2
+
+
+def test_what_has_no_weight_may_be_pinned_and_known() -> None:
+    made = space_of(load("own.ms", UNLIKELY), "s")
+    pinned = made.sample(0, {"n": 4, "kind": "none"}, strict=True)
+    assert (pinned.decisions["n"], pinned.decisions["kind"]) == (4, "none")
+    beside = made.sample(0, {"n": 4}, strict=True)
+    known = Observed(structural_hash(beside.program), beside.decisions, beside.sketch.structure, 1e-6)
+    found = searched(Evolutionary(Problem(made, GENERIC, trials=9, known=(known,)), MODELS, breeding=SMALL), 9)
+    assert {p.candidate.decisions["n"] for p in found} >= {2, 8}
+
+
 def test_an_exhaustive_search_takes_the_most_promising_first() -> None:
     random = searched(Exhaustive(Problem(space("small"), GENERIC, 1)), 16)
     ranked = searched(Exhaustive(Problem(space("small"), GENERIC, 1), MODELS), 16)
