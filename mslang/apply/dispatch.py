@@ -6,7 +6,7 @@ A pattern is a program with sizes and a schedule for it: those of the library's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import msgspec
@@ -54,16 +54,12 @@ class ByPattern(msgspec.Struct, frozen=True):
         """The schedule of the first pattern that the program matches, where that applies."""
         failures: list[str] = []
         for pattern in self.patterns:
-            found = pattern.module.find(pattern.schedule)
-            if not isinstance(found, Found) or machine_of(found, target).kind != target.kind:
-                continue
-            sizes = sizes_of_match(pattern.module, pattern.program, program)
-            if isinstance(sizes, str):
-                continue
             try:
-                candidate = _scheduled(pattern, sizes, program, target)
+                candidate = _candidate(pattern, program, target)
             except MsError as error:
                 failures.append(f"{pattern.text} does not apply: {error.diagnostic.message}")
+                continue
+            if candidate is None:
                 continue
             return Served(candidate.program, f"{pattern.text}", candidate.trace)
         if failures:
@@ -71,7 +67,18 @@ class ByPattern(msgspec.Struct, frozen=True):
         return Missed(f"it matches none of {len(self.patterns)} patterns")
 
 
-def _scheduled(pattern: Pattern, sizes: Mapping[str, int], program: Program, target: Target) -> Candidate:
+def _candidate(pattern: Pattern, program: Program, target: Target) -> Candidate | None:
+    """The program with a pattern's schedule; None if it does not match, or the schedule is for another kind of target.
+
+    Raises:
+        MsError: the schedule, or its target, cannot be used.
+    """
+    found = pattern.module.find(pattern.schedule)
+    if not isinstance(found, Found):
+        return None
+    sizes = sizes_of_match(pattern.module, pattern.program, program)
+    if isinstance(sizes, str) or machine_of(found, target).kind != target.kind:
+        return None
     space = space_of(pattern.module, pattern.schedule, world=World(machine=target), sizes=sizes)
     candidate = space.sample(0)
     names = correspondence(space.program, program)

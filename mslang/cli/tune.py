@@ -71,9 +71,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="wall time in all, e.g. 60s, 5m, 1h")
     parser.add_argument("--patience", type=positive, metavar="N", help="stop after N trials without a better one")
-    parser.add_argument(
-        "--seed", type=natural, default=0, metavar="N", help="the same seed draws the same candidates"
-    )
+    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="the same seed draws the same candidates")
     parser.add_argument(
         "--rules",
         metavar="SET",

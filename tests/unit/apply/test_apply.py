@@ -33,6 +33,7 @@ from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.schedule.rules.nests import loops_around
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate
+from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512, Target
 from mslang.tune.connection import MEMORY
@@ -441,6 +442,19 @@ def test_a_users_patterns_come_first() -> None:
     (done,) = ms.apply(RENAMED, ["dispatch"], target=AVX2, patterns=[own])
     assert done.served is not None and done.served.how == "`rows` of `mine` (text.ms)"
     same(RENAMED, done.program)
+
+
+def test_a_pattern_whose_target_is_broken_leaves_the_others() -> None:
+    text = """target broken = nothing_of_this_name { cores = 4 }
+    program mine[M = 4, N = 4, K = 4](A: f32[M, K], B: f32[K, N], out C: f32[M, N]) {
+        block mm[i: M, j: N | k: K] { C[i, j] += A[i, k] * B[k, j] }
+    }
+    schedule rows for mine on broken { mm.i.parallel() }"""
+    own = load("text.ms", text)
+    found = dispatch([own]).serve(RENAMED, AVX2)
+    assert isinstance(found, Served) and found.how == "`packed` of `gemm` (gemm.ms)"
+    found = dispatch([own], library=False).serve(RENAMED, AVX2)
+    assert isinstance(found, Missed) and "`rows` of `mine` (text.ms) does not apply: " in found.why, found
 
 
 # ------------------------------------------------------------------ passes

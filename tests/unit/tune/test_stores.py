@@ -79,6 +79,15 @@ def test_of_a_candidate_that_several_runs_tried_the_last_outcome_counts_everywhe
         assert [r.id for r in db.top("w", run="r1")] == [1, 2]
 
 
+def test_numbers_beyond_all_records_and_dates_find_nothing(tmp_path: Path) -> None:
+    with Database(filled(tmp_path / "a.db", [1.0])) as db:
+        found = [r for r in db.records() if isinstance(r, Record)]
+        assert prunable(found, Pruning(days=800_000)) == prunable(found, Pruning(days=10**12)) == []
+        for number in (2**63, 10**30, -1):
+            with pytest.raises(MsError, match=f"no record {number} in"):
+                db.record(number)
+
+
 def test_times_with_warm_and_with_cold_caches_are_not_compared(tmp_path: Path) -> None:
     def with_cold(trial: int, seconds: float) -> Record:
         return record(trial, None, result=Result(Outcome.MEASURED, timing=Timing((seconds,), 1, cold=True)))
