@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from types import MappingProxyType
 
 import msgspec
 
 from mslang.diagnostics import Diagnostic, problem
-from mslang.ir.dtype import INDEX, bits, is_float, is_integer, is_unsigned, parts
+from mslang.ir.dtype import INDEX, bits, has_finite, is_float, is_integer, is_unsigned, parts
 from mslang.ir.expr import (
     ARITHMETIC,
     BINARY_OPS,
@@ -158,7 +159,8 @@ def _const(e: Const, here: Visible) -> Found:
             if lo <= v <= hi:
                 return
         case (scalar, float() | int() as v) if is_float(scalar) and not isinstance(v, bool):
-            return
+            if (isinstance(v, float) and not isfinite(v)) or has_finite(v, scalar):
+                return
     yield here.fault("MS153", f"{e.value!r} is not a value of type `{e.dtype}`")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mslang.brevity import brief
 from mslang.diagnostics import MsError
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import BITS, SHIFTS, Binary, Call, Const, Expr
@@ -45,7 +46,7 @@ def check_fits(e: Expr, dtype: str, at: tree.Expr) -> None:
     for part in parts_of_literal(e):
         match part:
             case Const(value=v) if not fits(v, dtype):
-                raise failure("MS123", at, f"{v} does not fit into `{dtype}`")
+                raise failure("MS123", at, f"{brief(v)} does not fit into `{dtype}`")
             case Binary(op=op) if is_float(scalar_of(dtype)) and (op in SHIFTS | BITS or op in ("//", "%")):
                 raise _needs_integers(CALLED.get(op, op), dtype, at)
             case Call(name=name) if not FUNCTIONS[name].takes(dtype):

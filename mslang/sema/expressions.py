@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mslang.diagnostics import MsError
 from mslang.ir.dtype import INDEX, SCALARS, is_float, is_integer, parts
 from mslang.ir.expr import (
@@ -71,6 +73,8 @@ def condition(e: tree.Expr, scope: Scope) -> Expr:
 def infer(e: tree.Expr, scope: Scope) -> Value:
     """The value of an expression before its context has given its literals a type."""
     match e:
+        case tree.Number(value=float(v)) if math.isinf(v):
+            raise failure("MS123", e, "this number does not fit into `f64`", help="infinity is written `inf`")
         case tree.Number(value=v):
             return _number(v)
         case tree.Size(bytes=n):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
 
 import msgspec
 
 from mslang.ir.arith.operations import SCALAR
-from mslang.ir.dtype import INDEX, bits, is_float, is_integer, is_unsigned, parts
+from mslang.ir.dtype import INDEX, bits, has_finite, is_float, is_integer, is_unsigned, parts
 from mslang.ir.expr import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Select, Unary, dtype_of
 from mslang.ir.functions import FUNCTIONS
 
@@ -54,16 +53,13 @@ def limits(dtype: str) -> tuple[int, int]:
     return (0, 2**n - 1) if is_unsigned(dtype) else (-(2 ** (n - 1)), 2 ** (n - 1) - 1)
 
 
-_GREATEST = int(sys.float_info.max)
-
-
 def fits(value: int | float | bool, dtype: str) -> bool:
-    """Whether a literal's value lies in the range of `dtype`."""
+    """Whether a literal's value lies in the range of `dtype`; `inf` and `nan` are values of every floating type."""
     scalar = scalar_of(dtype)
+    if is_float(scalar):
+        return (isinstance(value, float) and not math.isfinite(value)) or has_finite(value, scalar)
     if isinstance(value, float):
         return True
-    if is_float(scalar):
-        return abs(value) <= _GREATEST
     if not is_integer(scalar):
         return True
     lo, hi = limits(scalar)

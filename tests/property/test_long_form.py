@@ -74,7 +74,7 @@ class Odd:
         if dtype == "bool":
             return Const(self.random.random() < 0.5, "bool")
         if is_float(dtype):
-            odd = (math.inf, -math.inf, 0.0, -1.5, 1e-7, 1e22, 0.1, math.nan)
+            odd = (math.inf, -math.inf, 0.0, -1.5, 1e-7, 65504.0 if dtype == "f16" else 1e22, 0.1, math.nan)
             return Const(self.random.choice((*odd, self.random.uniform(-9, 9))), dtype)
         return Const(self.random.randint(*((0, 255) if dtype.startswith("u") else (-128, 127))), dtype)
 

@@ -165,6 +165,11 @@ class Expressions:
                 return _call(n, tuple(self.expr(x, scope) for x in xs), dtype_of(xs[0]) if xs else d)
         raise TypeError(f"not an expression: {e!r}")
 
+    def stored(self, e: Expr, scope: Scope) -> str:
+        """Source of a value for memory: what is computed from indices must fit there."""
+        text = self.expr(e, scope)
+        return f"index({text})" if dtype_of(e) == INDEX and isinstance(e, Binary | Unary | Select | Call) else text
+
     def _binary(self, op: str, a: str, b: str, e: Binary, wraps: bool) -> str:
         dtype = dtype_of(e.left)
         if op in COMPARISONS:

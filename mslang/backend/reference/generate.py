@@ -310,7 +310,7 @@ class _Generator:
 
     # -------------------------------------------------------------- stores
     def _store(self, s: Store, scope: Scope) -> None:
-        value = self.e.expr(s.value, scope)
+        value = self.e.stored(s.value, scope)
         if not self.check:
             _, flat, storage = self.e.access(s.buffer, s.indices, scope, True)
             self._line(f"{storage.text}[{flat}] = {value}")

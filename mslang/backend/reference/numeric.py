@@ -2,9 +2,10 @@
 
 Every operation rounds to its type: `f32`, `f16` and `bf16` are computed in double precision and rounded once
 after each operation (exact for `+ - * /` and `sqrt`), integers wrap. Index arithmetic (`i64` not made of data) is
-taken to be without overflow. `min` and `max` of floats are `minimum` and `maximum` of IEEE 754-2019: NaN propagates,
-and -0 is less than +0. `round` goes to the nearest even. Division by zero of integers, a shift by a count outside of
-the type's width, and a conversion to an integer type that cannot hold the value are faults.
+exact, and must fit in 64 bits where it is stored. `min` and `max` of floats are `minimum` and `maximum` of IEEE
+754-2019: NaN propagates, and -0 is less than +0. `round` goes to the nearest even. Division by zero of integers, a
+shift by a count outside of the type's width, a conversion to an integer type that cannot hold the value, and an index
+that does not fit are faults.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 from ctypes import c_float
 from types import MappingProxyType
 
+from mslang.brevity import brief
 from mslang.ir.dtype import bits, is_float, is_unsigned
 from mslang.ir.functions import FUNCTIONS, maximum, minimum
 from mslang.ir.rounding import bf16, f16, to_odd
@@ -90,6 +92,13 @@ def to_int(x: float, lo: int, hi: int) -> int:
     return int(x)
 
 
+def index(x: int) -> int:
+    """`x`, computed from indices, exactly."""
+    if not -(1 << 63) <= x < 1 << 63:
+        raise Undefined(f"{brief(x)}, computed from indices, does not fit in 64 bits")
+    return x
+
+
 def shift_left(a: int, n: int, width: int) -> int:
     """`a << n`."""
     if not 0 <= n < width:
@@ -114,6 +123,7 @@ NAMESPACE: MappingProxyType[str, object] = MappingProxyType(
         "nan": math.nan,
         "divide": divide,
         "to_int": to_int,
+        "index": index,
         "minimum": minimum,
         "maximum": maximum,
         "shift_left": shift_left,

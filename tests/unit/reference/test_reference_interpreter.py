@@ -447,6 +447,20 @@ def test_operations_without_result(expr: str, what: str):
     assert "block `b` at i = " in e.diagnostic.notes[0].message
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_what_indices_give_must_fit_where_it_is_stored(check: bool):
+    text = "program p(x: i64[4], out y: i64[4]) {{ block b[i: 4] {{ y[i] = {} }} }}"
+    x = {"x": np.full(4, 2**62, np.int64)}
+    for value in ("(i + 4611686018427387904) * 2", "select(x[i] > 0, -(i + 4611686018427387904) * 4, 1)"):
+        with pytest.raises(MsError) as error:
+            run(parse_program(text.format(value)), x, check=check)
+        assert error.value.diagnostic.code == "MS486" and "does not fit in 64 bits" in str(error.value)
+    # What is made of data wraps around; what fits in the end is exact.
+    assert run(parse_program(text.format("x[i] * 4 + i")), x)["y"].tolist() == [0, 1, 2, 3]
+    inside = text.format("(i + 4611686018427387904) * 4 - 4 * 4611686018427387904")
+    assert run(parse_program(inside), x)["y"].tolist() == [0, 4, 8, 12]
+
+
 def test_what_it_cannot_run():
     assert fault("program p(out y: f32x4[4]) { block b[i: 4] { } }").diagnostic.code == "MS488"
 

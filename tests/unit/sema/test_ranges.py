@@ -123,13 +123,13 @@ def test_a_real_range_is_of_real_numbers() -> None:
         "f64[80] in 0.0..1e308",
         "f64[80] in -1e308..1.7e308",
         "f16[80] in 0.0..4096.0",
-        "f16[80] in -3.0..1e9",
+        "f16[80] in -3.0..65504.0",
         "f32[80] in 0.0..1073741824.0",
         "f32[80] in 0.0..1.0 unique",
         "f16[80] in 0.0..100.0 unique",
     ],
 )
-def test_ranges_of_floats_without_an_end_or_beyond_the_type(range: str, kind: str) -> None:
+def test_ranges_of_floats_without_an_end_or_up_to_the_largest(range: str, kind: str) -> None:
     from mslang.runtime.ranges import numbers
 
     dtype = range.partition("[")[0]
@@ -140,6 +140,12 @@ def test_ranges_of_floats_without_an_end_or_beyond_the_type(range: str, kind: st
     x = numbers(make_inputs(p, kind, 1)["x"], dtype).astype(np.float64)
     assert np.isfinite(x).all() and len(np.unique(x)) > 5
     assert violation("x", x, Bounds(low, high, held.sorted, held.unique)) is None
+
+
+def test_a_bound_that_the_type_does_not_have_is_refused() -> None:
+    with pytest.raises(ms.MsError) as error:
+        parse_program("program p(x: f16[8] in -3.0..1e9, out y: f16[8]) { block b[i: 8] { y[i] = x[i] } }")
+    assert error.value.diagnostic.code == "MS123" and "does not fit into `f16`" in str(error.value)
 
 
 def test_the_ends_are_among_what_is_drawn() -> None:
