@@ -9,13 +9,14 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Expr, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.intrin import KEY, Intrin, intrin_of, with_record
-from mslang.ir.program import Block, For, Program, Range, Region, Stmt, View
+from mslang.ir.program import Block, For, Program, Range, Region, Stmt, Store, View
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import fresh, map_bodies, map_expr, map_stmt_exprs, walk
 from mslang.transform.analysis.alignment import alignments
+from mslang.transform.analysis.dependence import storage_of
 from mslang.transform.analysis.position import axis_ranges, block_at, block_path, taken_names
 from mslang.transform.analysis.unify import Mismatch, Operand, side, unify
 from mslang.transform.description import described
@@ -72,6 +73,7 @@ def tensorize(program: Program, target: LoopRef | BlockRef, intrin: Intrin) -> O
         - whatever is not as described: the number of statements, the number or the kind of iterations, an operation, an
           element type, a scope, a stride, an alignment, an index, an init, a guard inside the tile (`why` says what
           was expected and what was found)
+        - an operand that is written and may share elements with another one
 
     Source: TVM tensorize
     """
@@ -184,7 +186,33 @@ def _matched(program: Program, block: Block, intrin: Intrin) -> _Match:
         last = len(operand.starts) - 1
         if any(a.axis == last and (a.offset - 1) % a.factor for a in apart.get(operand.buffer, ())):
             raise Mismatch(f"the elements of the rows of `{operand.buffer}` do not lie side by side")
+    _require_apart(program, intrin.desc, known, ranges)
     return _Match(known, desc.init is not None)
+
+
+def _require_apart(
+    program: Program, desc: Program, operands: Mapping[str, Operand], ranges: Mapping[str, Range]
+) -> None:
+    """Refuse an operand that is written where another one may be: an instruction may read all before it writes."""
+    shapes = {p.buffer.name: p.buffer.shape for p in desc.params}
+    boxes = {name: _box(operand, shapes[name]) for name, operand in operands.items()}
+    for name in dict.fromkeys(s.buffer for s in walk(desc.body) if isinstance(s, Store)):
+        mine = operands[name]
+        for other, its in operands.items():
+            if other == name or storage_of(program, mine.buffer) != storage_of(program, its.buffer):
+                continue
+            if mine.buffer != its.buffer or not any(
+                arith.proved(Binary("<=", arith.add(a.start, a.extent), b.start), ranges)
+                for pair in zip(boxes[name], boxes[other], strict=True)
+                for a, b in (pair, pair[::-1])
+            ):
+                raise Mismatch(f"`{name}` is written, and may share elements of `{mine.buffer}` with `{other}`")
+
+
+def _box(operand: Operand, shape: tuple[Expr, ...]) -> tuple[Range, ...]:
+    """The part of a buffer that is an operand."""
+    dropped = len(operand.starts) - len(shape)
+    return tuple(map(Range, operand.starts, (*(ONE for _ in range(dropped)), *shape)))
 
 
 # ------------------------------------------------------------------ the instruction
@@ -201,9 +229,7 @@ def _instruction(program: Program, block: Block, intrin: Intrin, found: _Match) 
         name = fresh(p.buffer.name, taken)
         taken.add(name)
         names[p.buffer.name] = name
-        dropped = len(operand.starts) - len(p.buffer.shape)
-        extents = (*(ONE for _ in range(dropped)), *p.buffer.shape)
-        region = Region(source.name, tuple(map(Range, operand.starts, extents)))
+        region = Region(source.name, _box(operand, p.buffer.shape))
         views.append(View(replace(p.buffer, name=name, scope=source.scope, align=None, strides=None), region))
     inner = _fresh_copy(body, names, taken, all_buffers(program))
     made = replace(

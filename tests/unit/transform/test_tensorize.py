@@ -405,3 +405,53 @@ def test_a_zero_of_the_other_sign_is_another_number() -> None:
     tensorize(parse_program(text), loop("i"), relu)
     other = parse_program(text.replace("0.0", "-0.0"))
     refuses("MS380", lambda: tensorize(other, loop("i"), relu), "expected")
+
+
+DOT = parse_intrin(
+    "intrin dot_4(a: f32[4], b: f32[4], inout c: f32[]) {\n"
+    "    desc { block d[ | k: 4] { c[] += a[k] * b[k] } }\n"
+    "    impl { block d[ | k: 4] { c[] += b[k] * a[k] } }\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "apart"),
+    [
+        ("v + 1", "v", False),
+        ("v", "v + 1", False),
+        ("v", "v", False),
+        ("v", "v + 4", True),
+        ("v + 4", "v", True),
+        ("v", "v + 3", False),
+        ("v", "v - 12 * u + 4", False),
+    ],
+)
+def test_operands_that_are_written_share_no_elements(written: str, read: str, apart: bool) -> None:
+    """An instruction may read all of one operand before it writes the other: the loop reads what it wrote."""
+    p = parse_program(
+        "program p(inout A: f32[32]) { for w in 2, x in 4 {\n"
+        f"    block b[u: 2 = w, v: 4 = x] {{ A[16 * u + {written}] = A[16 * u + {read}] }} }} }}"
+    )
+    if apart:
+        same(p, tensorize(p, loop("x"), COPY).program)
+    else:
+        why = "`dst` is written, and may share elements of `A` with `src`"
+        refuses("MS380", lambda: tensorize(p, loop("x"), COPY), why)
+
+
+def test_a_sum_among_the_terms_is_no_operand_beside_them() -> None:
+    p = parse_program(
+        "program p(inout A: f32[8], B: f32[4]) { for x in 4 { block b[ | v: 4 = x] { A[2] += A[v] * B[v] } } }"
+    )
+    refuses("MS380", lambda: tensorize(p, loop("x"), DOT), "`c` is written")
+    q = parse_program(print_program(p).replace("A[2]", "A[4]"))
+    same(q, tensorize(q, loop("x"), DOT).program)
+
+
+def test_views_of_one_buffer_are_not_known_to_be_apart() -> None:
+    p = parse_program(
+        "program p(inout A: f32[8]) { for w in 1 { block o[u: 1 = w] {\n"
+        "    view left: f32[4] = A[0..4]\n    view right: f32[4] = A[4..8]\n"
+        "    for x in 4 { block b[v: 4 = x] { right[v] = left[v] } } } } }"
+    )
+    refuses("MS380", lambda: tensorize(p, loop("x"), COPY), "may share elements")
