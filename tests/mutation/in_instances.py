@@ -178,6 +178,14 @@ IN_INSTANCES = (
         caught_by="tests/unit/transform/test_digit_order.py",
     ),
     Planted(
+        "a legality check that says yes: an instruction may write what it reads",
+        "mslang.transform.primitives.tensorize:_require_apart",
+        finds_nothing,
+        pair=268,
+        only=("tensorize",),
+        generator="instances",
+    ),
+    Planted(
         "a wrong order: a guard behind the load that it protects",
         "mslang.ir.visit:guarded",
         in_the_order_given,

@@ -154,6 +154,15 @@ def scanned(scene: Scene) -> Lines:
     return site.lines([f"{target.name}[i{tail}] = {text}"], where=predicate(scene, site))
 
 
+def shifted(scene: Scene) -> Lines:
+    """Elements copied within one buffer, one after the other: to where later ones are read, or beyond all of them."""
+    n = scene.constant()
+    write, read = scene.rng.choice([(0, 1), (1, 0), (0, n), (n, 0), (2, 0), (n - 1, 0), (0, 0)])
+    target = scene.target((2 * n + 2,), False)
+    site = Site(scene, "m", [Axis("i", n, scene.rng.choice(["opaque", "scan"]))])
+    return site.lines([f"{target.name}[i + {write}] = {target.name}[i + {read}]"])
+
+
 def scattered(scene: Scene) -> Lines:
     """Elements whose place is loaded: stored or added to, one after the other."""
     n, d = scene.dim(), scene.dim()

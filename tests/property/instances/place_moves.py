@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 from mslang.ir.expr import Binary, Const, Load, Select
 from mslang.ir.program import Block, For
-from mslang.ir.visit import walk_expr
+from mslang.ir.visit import free_vars, walk_expr
 from tests.property.instances.moves import Board, Call, Proposal, formula
 
 
@@ -152,8 +153,12 @@ def _tiles(t: Board, b: Block, above: list[For]) -> list[tuple[For, str]]:
     if isinstance(value, Load) and b.init is None:
         source = t.buffers[value.buffer]
         head = f"intrin copy_{n}(a: {source.dtype}[{n}], inout c: {target.dtype}[{n}])"
-        body = f"block m[i: {n}] {{ c[i] = a[i] }}"
-        return [(last, f"{head} {{ desc {{ {body} }} impl {{ {body} }} }}")]
+        kind = next((f" @ {a.kind}" for a in b.axes if last.var in free_vars(a.binding) and a.kind != "spatial"), "")
+        body = f"block m[i: {n}{kind}] {{ c[i] = a[i] }}"
+        # What an instruction does has no order: one that begins at the end means the same.
+        turned = f"block m[i: {n}{kind}] {{ c[{n - 1} - i] = a[{n - 1} - i] }}"
+        done = turned if Random(f"{b.name}/{last.var}/{n}").random() < 0.5 else body
+        return [(last, f"{head} {{ desc {{ {body} }} impl {{ {done} }} }}")]
     if isinstance(value, Const) and b.init is None and not isinstance(value.value, bool):
         number = value.value if target.dtype in ("i32", "f32") else f"{target.dtype}({value.value})"
         body = f"block m[i: {n}] {{ c[i] = {number} }}"

@@ -55,7 +55,7 @@ FOR: Mapping[str, Callable[[Scene], Lines]] = {
     "reverse_compute_at": shared.chained,
     "merge": nests.chained,
     "pipeline": shared.staged,
-    "tensorize": reductions.product,
+    "tensorize": lambda scene: nests.shifted(scene) if scene.coin(0.3) else reductions.product(scene),
     "pad_einsum": reductions.product,
     "change_signedness": reductions.product,
     "fuse_reduction_epilogue": shared.followed,
