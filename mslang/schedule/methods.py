@@ -1348,6 +1348,7 @@ class Methods:
             - whatever is not as described: the number of statements, the number or the kind of iterations, an operation, an
               element type, a scope, a stride, an alignment, an index, an init, a guard inside the tile (`why` says what
               was expected and what was found)
+            - an operand that is written and may share elements with another one
 
         Source: TVM tensorize
         """

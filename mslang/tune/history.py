@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from mslang.tune.progress import Tally
-from mslang.tune.record import Outcome, Record
+from mslang.tune.record import INCUMBENT, Outcome, Record
 from mslang.tune.recording import lower_bound
 from mslang.tune.sampling import CUT_OFF
 from mslang.tune.verification import DENSE
@@ -40,8 +40,10 @@ class History:
     def resume(self, records: Iterable[object]) -> None:
         """Count what this run has on record already."""
         for record in records:
-            if not isinstance(record, Record) or record.trial < 0:
+            if not isinstance(record, Record):
                 continue
+            if record.trial == INCUMBENT and record.candidate not in self.records:
+                continue  # it was not proposed
             # Finalists have several records, as they are measured again: the strategy was shown the first one, but the
             # last one counts.
             self.unseen.setdefault(record.candidate, record)

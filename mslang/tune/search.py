@@ -31,7 +31,7 @@ from mslang.tune.job import Prepared
 from mslang.tune.lessons import Taught, packed, taught
 from mslang.tune.planning import problem_of
 from mslang.tune.progress import Confirming, Finished, Listener, Sketched, Started, Trial
-from mslang.tune.record import Outcome, Record, Result
+from mslang.tune.record import INCUMBENT, Outcome, Record, Result
 from mslang.tune.recording import Texts, adopted, candidate_of, observed_of, record_of, texts_of
 from mslang.tune.roofline import Roofline
 from mslang.tune.task import Settings, Task
@@ -387,7 +387,7 @@ class Search:
         for record in (*found.failed, *found.ordered):
             if record.candidate != self._extra:
                 self._history.tally.change(before[record.candidate].result, record.result)
-            kept[record.candidate] = self._history.records[record.candidate] = self._database.add(record)
+            kept[record.candidate] = self._history.records[record.candidate] = self._database.add(self._marked(record))
         ordered = [kept[r.candidate] for r in found.ordered]
         self._history.best = ordered[0] if ordered else None
         self._ties, self._gaps = tuple(ordered[1 : 1 + found.ties]), found.gaps[: found.ties]
@@ -409,9 +409,15 @@ class Search:
         except BudgetSpent:
             return None
         texts = texts_of(incumbent, self._settings.name)
-        made = record_of(self._task, self._settings, self._run, texts, hash, result, -1)
+        made = record_of(self._task, self._settings, self._run, texts, hash, result, INCUMBENT)
         self._history.records[hash] = self._database.add(made)
         return self._history.records[hash]
+
+    def _marked(self, record: Record) -> Record:
+        """A finalist's second record, which says of the incumbent that it is that, though it was proposed, too."""
+        if self._incumbent is None or self._incumbent[0] != record.candidate:
+            return record
+        return msgspec.structs.replace(record, trial=INCUMBENT)
 
     def _candidate(self, record: Record) -> Candidate:
         if self._incumbent is not None and self._incumbent[0] == record.candidate:

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-import pytest
-
 from tests.mutation.below_primitives import BELOW_PRIMITIVES
 from tests.mutation.in_instances import IN_INSTANCES
 from tests.mutation.in_primitives import IN_PRIMITIVES
@@ -52,6 +50,8 @@ def main() -> int:
     fault = FAULTS[options.number]
     fault.plant()
     if fault.caught_by is not None:
+        import pytest
+
         tests = str(ROOT / fault.caught_by)
         failed = (
             pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", tests])

@@ -41,12 +41,13 @@ from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
 from mslang.tune.planning import problem_of
 from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Trial, Warned
-from mslang.tune.record import Outcome, Record
+from mslang.tune.record import INCUMBENT, Outcome, Record
 from mslang.tune.recording import candidate_of
 from mslang.tune.roofline import Roofline, rated_dtype
 from mslang.tune.scale import Scale
 from mslang.tune.task import Settings, Task
 from mslang.tune.tune import tune
+from mslang.tune.upkeep import Pruning, prunable
 from mslang.tune.workers import Work
 
 
@@ -209,6 +210,21 @@ def test_the_standing_schedule_stays_unless_a_faster_one_is_found(tmp_path: Path
     assert done.tally.trials == 8
     done = go(tmp_path, incumbent=slowest)
     assert done.best is not None and done.best.candidate in early
+
+
+def test_an_incumbent_that_was_proposed_too_is_known_as_one(tmp_path: Path) -> None:
+    early = sorted(drawn(8), key=lambda c: chaos.seconds(c.program))
+    fastest, slowest = (structural_hash(c.program) for c in (early[0], early[-1]))
+    done = go(tmp_path, incumbent=early[-1])
+    assert done.best is not None and done.best.candidate == fastest and done.tally.trials == 8
+    with Database(tmp_path / "r.db") as store:
+        found = [r for r in store.records() if isinstance(r, Record)]
+        assert {r.candidate for r in found if r.trial == INCUMBENT} == {slowest}
+        left = {r.candidate for r in found} - {r.candidate for r in found if r.id in prunable(found, Pruning(keep=1))}
+    assert left == {fastest, slowest}, "without its time the best is not known to be faster"
+    # A resumed run counts both of its records, once.
+    again = go(tmp_path, incumbent=early[-1], resume=True)
+    assert again.tally.trials == 8 and again.best is not None and again.best.candidate == fastest
 
 
 def test_a_budget_that_does_not_suffice_for_the_preparation(tmp_path: Path) -> None:
