@@ -22,7 +22,6 @@ from mslang.notebook import page
 from mslang.runtime import arrays
 from mslang.runtime.arrays import ALIGNMENT
 from mslang.runtime.signature import Signature
-from mslang.schedule import seeds
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.rule import Rule
@@ -30,6 +29,7 @@ from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
 from mslang.schedule.trace import Value
+from mslang.sema.literals import limits
 from mslang.sema.module import Module
 from mslang.sema.modules import load as load_module
 from mslang.sema.program import instantiate, parse_program
@@ -592,8 +592,9 @@ def _require_numbers(verb: str, **given: object) -> None:
 
 def _require_seed(verb: str, seed: object) -> None:
     """Raise MsError MS706 unless a seed is one that records can keep."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= seeds.MOST:
-        why = f"it is a whole number from 0 to {seeds.MOST}"
+    most = limits("i64")[1]
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= most:
+        why = f"it is a whole number from 0 to {most}"
         raise MsError(problem("MS706", f"`seed` of `ms.{verb}` is {brief(repr(seed))}", why=why))
 
 

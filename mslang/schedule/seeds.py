@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 from random import Random
 
-MOST = 2**63 - 1
-"""The largest seed of a search: a record keeps it in 64 bits."""
-
 
 def derive(seed: int, *path: str | int) -> int:
     """A 64-bit number from a seed and a path, the same in every process and on every machine."""
