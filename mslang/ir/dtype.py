@@ -64,7 +64,7 @@ def bits(dtype: str) -> int:
     return 1 if found.scalar == "bool" else _BITS[found.scalar]
 
 
-_DIGITS = {"bf16": 8, "f16": 11, "f32": 24, "f64": 53}
+DIGITS = {"bf16": 8, "f16": 11, "f32": 24, "f64": 53}
 """Bits of the significand, the one that is not stored included."""
 
 
@@ -97,7 +97,7 @@ def widens(narrow: str, wide: str) -> bool:
     known = _BITS[a.scalar] - (not is_unsigned(a.scalar))
     if is_float(b.scalar):
         # Of f16 the range, too, bounds what it holds: to 65504, by bytes not reached.
-        return known <= _DIGITS[b.scalar]
+        return known <= DIGITS[b.scalar]
     return (is_unsigned(a.scalar) or not is_unsigned(b.scalar)) and known <= _BITS[b.scalar] - (
         not is_unsigned(b.scalar)
     )

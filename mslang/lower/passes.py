@@ -68,7 +68,7 @@ LOOPS = (
     Pass(
         "predicates",
         lambda m, _: map_functions(m, resolve),
-        "predicates are proved and dropped, or loops are cut so that inner loops have none",
+        "predicates are proved and dropped, end loops, or loops are cut so that inner loops have none",
     ),
 )
 """The passes after which a kernel has the loops of its schedule: what `--stage loops` prints."""

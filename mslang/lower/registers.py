@@ -76,6 +76,16 @@ class _Stack:
         return True
 
 
+def register_candidates(body: Body) -> frozenset[str]:
+    """The buffers in a body that may be put on the stack."""
+    return frozenset(s.buffer.name for s in walk(body) if isinstance(s, Allocate) and _is_small(s.buffer))
+
+
+def _is_small(b: Buffer) -> bool:
+    sizes = _sizes(b)
+    return b.scope == "local" or (sizes is not None and prod(sizes) * size_of(b.dtype) <= SMALL_BYTES)
+
+
 def _sizes(b: Buffer) -> tuple[int, ...] | None:
     sizes = [int(e.value) for e in b.shape if isinstance(e, Const)]
     return tuple(sizes) if len(sizes) == len(b.shape) else None

@@ -1,7 +1,8 @@
 """Ranks of floating numbers (`lower/ranks.py`): from bits to integers of the same order, and back.
 
 The bits of a number that is not negative, as an integer, have the order of the numbers already; those of a negative
-one have it once all but the sign are turned round. -0 becomes -1, and 0 stays 0.
+one have it once all but the sign are turned round. -0 becomes -1, and 0 stays 0. The integers beyond those of the two
+infinities are NaN: those beyond the one that are to stand with the others are moved there, by a sum that wraps round.
 """
 
 from __future__ import annotations
@@ -9,26 +10,28 @@ from __future__ import annotations
 from mslang.backend.llvm import arithmetic
 from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.types import Value, constant
-from mslang.ir.dtype import bits
-from mslang.lower.ranks import RANKS, UNRANK
-
-_INFINITY = {"f16": 0x7C00, "bf16": 0x7F80}
-"""The bits of infinity where comparing numbers would convert them first: what is above is NaN."""
+from mslang.ir.dtype import DIGITS, bits
+from mslang.lower.ranks import RANKS, UNRANKS
 
 
 def is_conversion(name: str) -> bool:
     """Whether a function of a kernel converts to ranks or from them."""
-    return name == UNRANK or name in RANKS.values()
+    return name in RANKS.values() or name in UNRANKS.values()
 
 
 def converted(fn: FunctionWriter, name: str, v: Value, dtype: str) -> Value:
     """A number's rank, of which NaN has the largest or the smallest, or the number, of type `dtype`, of a rank."""
-    if name == UNRANK:
-        return arithmetic.bitcast(fn, _turned(fn, v), dtype)
-    word = arithmetic.bitcast(fn, v, dtype)
-    greatest = (1 << (bits(dtype) - 1)) - 1
-    nan = constant(greatest if name == RANKS["max"] else -greatest - 1, dtype, v.lanes)
-    return arithmetic.choose(fn, _is_nan(fn, v, word), nan, _turned(fn, word))
+    if name in UNRANKS.values():
+        step = "add" if name == UNRANKS["max"] else "sub"
+        return arithmetic.bitcast(fn, _turned(fn, _moved(fn, step, v, dtype)), dtype)
+    step = "sub" if name == RANKS["max"] else "add"
+    return _moved(fn, step, _turned(fn, arithmetic.bitcast(fn, v, dtype)), v.dtype)
+
+
+def _moved(fn: FunctionWriter, step: str, word: Value, number: str) -> Value:
+    """The word moved by the number of NaNs of one sign."""
+    count = (1 << (DIGITS[number] - 1)) - 1
+    return arithmetic.instruction(fn, f"{step} {word.typed}, {constant(count, word.dtype, word.lanes).ref}", word)
 
 
 def _turned(fn: FunctionWriter, word: Value) -> Value:
@@ -37,11 +40,3 @@ def _turned(fn: FunctionWriter, word: Value) -> Value:
     sign = arithmetic.instruction(fn, f"ashr {word.typed}, {constant(width - 1, word.dtype, word.lanes).ref}", word)
     below = constant((1 << (width - 1)) - 1, word.dtype, word.lanes)
     return arithmetic.binary(fn, "^", word, arithmetic.binary(fn, "&", sign, below))
-
-
-def _is_nan(fn: FunctionWriter, v: Value, word: Value) -> Value:
-    infinity = _INFINITY.get(v.dtype)
-    if infinity is None:
-        return Value(fn.pure(f"fcmp uno {v.typed}, {v.ref}"), "bool", v.lanes)
-    magnitude = arithmetic.binary(fn, "&", word, constant(0x7FFF, word.dtype, v.lanes))
-    return arithmetic.compare(fn, ">", magnitude, constant(infinity, word.dtype, v.lanes))

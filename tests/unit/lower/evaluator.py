@@ -49,7 +49,7 @@ from mslang.kernel.nodes import (
     While,
     Within,
 )
-from mslang.lower.ranks import RANKS, UNRANK
+from mslang.lower.ranks import RANKS, UNRANKS
 
 Array = np.ndarray[Any, Any]
 
@@ -178,7 +178,7 @@ class _Machine:
                 return _each(lambda c, x, y: x if c else y, chosen, self.value(t), self.value(o))
             case Cast(dtype=d, operand=x):
                 return _each(lambda v: rounded(v, d), self.value(x))
-            case Call(name=n, args=(x,), dtype=d) if n == UNRANK or n in RANKS.values():
+            case Call(name=n, args=(x,), dtype=d) if n in RANKS.values() or n in UNRANKS.values():
                 return _each(lambda v: _converted(n, v, d), self.value(x))
             case Call(name=n, args=xs, dtype=d):
                 return _each(lambda *v: rounded(functions.evaluated(n, v, d), d), *(self.value(x) for x in xs))
@@ -212,16 +212,25 @@ def _operation(op: str, a: Any, b: Any, dtype: str) -> Any:
 
 
 def _converted(name: str, v: Any, dtype: str) -> Any:
-    """A number's rank or a rank's number: counted from 0 upwards, and from -1 downwards."""
+    """A number's rank or a rank's number: counted from the infinity of which NaN does not stand."""
     width = bits(dtype)
     code, word = ("<f", "<i") if width == 32 else ("<d", "<q")
-    if name == UNRANK:
-        (number,) = struct.unpack(code, struct.pack(word, v if v >= 0 else -(2 ** (width - 1)) + (-1 - v)))
+    half = 2 ** (width - 1)
+    op = "max" if name in (RANKS["max"], UNRANKS["max"]) else "min"
+    (infinity,) = struct.unpack(word, struct.pack(code, math.inf))
+    # The infinity that a running extreme starts with has the first rank of all, or the last.
+    away = half - 1 - infinity if op == "min" else infinity + 1 - half
+    if name in UNRANKS.values():
+        place = _wrapped(v - away, width)
+        (number,) = struct.unpack(code, struct.pack(word, place if place >= 0 else -half + (-1 - place)))
         return number
-    if math.isnan(v):
-        return 2 ** (width - 1) - 1 if name == RANKS["max"] else -(2 ** (width - 1))
     (found,) = struct.unpack(word, struct.pack(code, v))
-    return found if found >= 0 else -1 - (found + 2 ** (width - 1))
+    return _wrapped((found if found >= 0 else -1 - (found + half)) + away, width)
+
+
+def _wrapped(v: int, width: int) -> int:
+    half = 2 ** (width - 1)
+    return (v + half) % (2 * half) - half
 
 
 def _lane(value: Any, k: int) -> Any:
