@@ -4,8 +4,8 @@
     python benchmarks/checkouts.py FOLDER [--scripts "gemm.py --threads 1" …] [--rounds 3]
 
 Each checkout runs its own copy of the script with its own package. Every time and every rate in the tables that both
-print is a row: the medians over the rounds, and the other checkout's time divided by this one's (above 1: this one is
-faster). Rows of other libraries show by how much the machine alone moves the figures.
+print is a row: the best over the rounds, since what else a machine does only adds to a time, and the other checkout's
+time divided by this one's (above 1: this one is faster). Rows of other libraries show by how much the machine alone moves the figures.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import argparse
 import os
 import re
 import shlex
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +50,7 @@ def main() -> int:
         for _ in range(options.rounds):
             for checkout in checkouts:
                 found[checkout].append(times(output(checkout, script)))
-        before, now = (middle(found[c]) for c in checkouts)
+        before, now = (best(found[c]) for c in checkouts)
         rows += [
             (shlex.split(script)[0], what, show(before[what]), show(t), f"{before[what] / t:.2f}")
             for what, t in now.items()
@@ -106,9 +105,9 @@ def seconds_of(cell: str) -> float | None:
     return 1 / float(m[1]) if (m := RATE.fullmatch(cell)) and float(m[1]) else None
 
 
-def middle(runs: Sequence[Times]) -> Times:
-    """The median over runs of what all of them printed."""
-    return {k: statistics.median(r[k] for r in runs) for k in runs[0] if all(k in r for r in runs)}
+def best(runs: Sequence[Times]) -> Times:
+    """The shortest over runs of what all of them printed."""
+    return {k: min(r[k] for r in runs) for k in runs[0] if all(k in r for r in runs)}
 
 
 def revision(checkout: Path) -> str:
