@@ -5,7 +5,8 @@
 
 Each checkout runs its own copy of the script with its own package. Every time and every rate in the tables that both
 print is a row: the best over the rounds, since what else a machine does only adds to a time, and the other checkout's
-time divided by this one's (above 1: this one is faster). Rows of other libraries show by how much the machine alone moves the figures.
+time divided by this one's (above 1: this one is faster). Rows of other libraries show by how much the machine alone
+moves the figures.
 """
 
 from __future__ import annotations
