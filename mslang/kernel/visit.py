@@ -6,7 +6,8 @@ All rebuilds share what does not change: a subtree that comes back the same is t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -61,14 +62,33 @@ def _fields(s: Stmt) -> Fields:
     return found
 
 
+def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Body, ...]]:
+    """What reads these fields, as fast as can be: every traversal asks each statement."""
+    match names:
+        case ():
+            return lambda s: ()
+        case (name,):
+            read = attrgetter(name)
+            return lambda s: (read(s),)
+    return attrgetter(*names)
+
+
+_BODIES = {kind: _reader(fields.bodies) for kind, fields in CHILDREN.items()}
+
+
 def bodies(s: Stmt) -> tuple[Body, ...]:
     """The statement lists directly inside a statement."""
-    return tuple([getattr(s, f) for f in _fields(s).bodies])
+    try:
+        return _BODIES[type(s)](s)
+    except KeyError:
+        raise TypeError(f"not a statement of a kernel: {s!r}") from None
 
 
 def with_bodies(s: Stmt, parts: tuple[Body, ...]) -> Stmt:
     """The same statement over other statement lists; itself if they are the same objects."""
     fields = _fields(s).bodies
+    if not fields and not parts:
+        return s
     changed = {f: b for f, b in zip(fields, parts, strict=True) if getattr(s, f) is not b}
     return replace(s, **changed) if changed else s
 

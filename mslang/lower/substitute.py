@@ -70,8 +70,10 @@ class Known:
     # -------------------------------------------------------------- expressions
     def expr(self, e: Expr, values: Mapping[str, Expr]) -> Expr:
         """`e` with variables replaced by their values, in normal form."""
-        if isinstance(e, Const):
+        if type(e) is Const:
             return e
+        if type(e) is Var:
+            return values.get(e.name, e)
         names = free_vars(e)
         key = (e, *zero_signs(e), *[v for n, v in values.items() if n in names])
         found = self.made.get(key)
