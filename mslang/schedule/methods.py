@@ -1293,6 +1293,7 @@ class Methods:
         Rejects:
             - a loop under which several statements stand, or something else than loops and a block
             - a block of which an axis is not a multiple of what the loops inside run over, plus these
+            - a binding or a predicate that loads what the blocks inside write
             - a predicate that leaves out some of what the axes run over, or tells apart instances that are the same by
               loops outside and inside
             - an init that would not run as often as before

@@ -186,6 +186,14 @@ IN_INSTANCES = (
         generator="instances",
     ),
     Planted(
+        "a legality check that says yes: a block may change what tells the one around it its axes",
+        "mslang.transform.primitives.blockize:require_told_once",
+        finds_nothing,
+        pair=1184,
+        only=("blockize",),
+        generator="instances",
+    ),
+    Planted(
         "a wrong order: a guard behind the load that it protects",
         "mslang.ir.visit:guarded",
         in_the_order_given,

@@ -28,7 +28,15 @@ from mslang.transform.analysis.position import (
 from mslang.transform.kinds import LoopOrBlocks
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.rewriting.block_division import PRIMITIVE, Part, divided, outer_axes, predicates, with_regions
+from mslang.transform.rewriting.block_division import (
+    PRIMITIVE,
+    Part,
+    divided,
+    outer_axes,
+    predicates,
+    require_told_once,
+    with_regions,
+)
 from mslang.transform.rewriting.block_of_blocks import of_blocks
 from mslang.transform.rewriting.init_nest import init_nest
 from mslang.transform.rewriting.rewrite import put, tidy
@@ -68,6 +76,7 @@ def blockize(program: Program, target: LoopOrBlocks) -> Outcome:
     Rejects:
         - a loop under which several statements stand, or something else than loops and a block
         - a block of which an axis is not a multiple of what the loops inside run over, plus these
+        - a binding or a predicate that loads what the blocks inside write
         - a predicate that leaves out some of what the axes run over, or tells apart instances that are the same by
           loops outside and inside
         - an init that would not run as often as before
@@ -91,6 +100,9 @@ def _of_loop(program: Program, loop: LoopRef) -> Outcome:
     axes = outer_axes(program, block, parts)
     told = _told(block, axes, parts, ranges_above(path))
     outside, inside = predicates(path, axes, parts, inner)
+    if not all(arith.proved(Binary("<=", s.extent, ONE)) for s in inner):
+        bound = {f"the binding of axis `{a.name}`": p.outer for a, p in zip(block.axes, parts, strict=True)}
+        require_told_once(program, (block,), {**bound, "the predicate": conjunction(outside)})
     small = replace(block, axes=told, predicate=conjunction(inside))
     init: tuple[Stmt, ...] | None = None
     if block.init is not None and block.allocs:

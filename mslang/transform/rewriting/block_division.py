@@ -12,8 +12,10 @@ from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.find import all_buffers
 from mslang.ir.program import Axis, Block, For, Program, Range, Region
 from mslang.ir.region import HIDDEN, hidden, infer_regions
-from mslang.ir.visit import Path, conjuncts, free_vars, fresh, substitute, walk
+from mslang.ir.visit import Path, conjuncts, free_vars, fresh, loads_of, substitute, walk
+from mslang.transform.analysis.accesses import written_by
 from mslang.transform.analysis.cover import cuts_only_outside, only_guards
+from mslang.transform.analysis.dependence import storage_of
 from mslang.transform.analysis.position import axis_ranges, bindings, block_at, ranges_above, taken_names
 from mslang.transform.outcome import refuse
 from mslang.transform.rewriting.rewrite import tidy
@@ -105,6 +107,28 @@ def not_axes(program: Program) -> set[str]:
     axes = {a.name for s in walk(program.body) if isinstance(s, Block) for a in s.axes}
     loops = {s.var for s in walk(program.body) if isinstance(s, For)}
     return (taken_names(program) - axes) | loops | set(all_buffers(program))
+
+
+def require_told_once(program: Program, blocks: Sequence[Block], told: Mapping[str, Expr]) -> None:
+    """What the new block is told before its instances run is what each of them was told (MS376).
+
+    Args:
+        program: the program before.
+        blocks: the blocks inside.
+        told: for what it is in a message, what the new block evaluates: bindings and conditions.
+    """
+    written = {storage_of(program, b): block for block in blocks for b in written_by(block)}
+    for what, e in told.items():
+        for x in loads_of(e):
+            block = written.get(storage_of(program, x.buffer))
+            if block is not None:
+                raise refuse(
+                    "MS376",
+                    PRIMITIVE,
+                    f"{what} of block `{blocks[0].name}` loads `{x.buffer}`, which block `{block.name}` writes",
+                    why="the new block would load it once, before what the loops inside do; each instance loads what "
+                    "those before it left",
+                )
 
 
 # ------------------------------------------------------------------ predicates

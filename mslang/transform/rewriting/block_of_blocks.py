@@ -31,6 +31,7 @@ from mslang.transform.rewriting.block_division import (
     not_axes,
     outer_axes,
     require_guards,
+    require_told_once,
     said_inside,
     with_regions,
 )
@@ -50,6 +51,8 @@ def of_blocks(program: Program, blocks: tuple[BlockRef, ...]) -> Outcome:
     for path in paths:
         inner = loops_between(path, above)
         inside.append(_told_by(program, path, inner, axes))
+    held_blocks = [block_at(q) for q in paths]
+    require_told_once(program, held_blocks, {f"the binding of axis `{a.name}`": a.binding for a in axes})
     name = fresh("_".join((*(b.name for b in blocks), "o")), taken_names(program))
     made = with_regions(program, Block(name, tuple(axes), (), (), tuple(inside)))
     around = _around(program, above, paths[0])

@@ -9,7 +9,7 @@ import msgspec
 
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
-from tests.property.instances import deciding, nests, reductions, shared
+from tests.property.instances import deciding, misleading, nests, reductions, shared
 from tests.property.instances.scene import Buffer, Dim, Scene
 from tests.property.instances.sites import Lines, indented
 
@@ -80,6 +80,10 @@ ALSO: Mapping[str, Callable[[Scene], Lines]] = {
 """Primitives that hardly any other nest has a place for, and the nest that has."""
 
 
+MISLEADING = 0.08
+"""How often a program has one nest more, of those that mislead lowering."""
+
+
 class Drawn(msgspec.Struct, frozen=True):
     """A program; which parameters hold indices, and below what; the ranges of its sizes; and the buffers in which the
     position of the greatest or least element is sought."""
@@ -102,9 +106,20 @@ def draw(rng: random.Random, focus: str = "", also: str = "") -> Drawn:
         lines += kind(scene)
     if also:
         lines += ALSO[also](scene)
+    lines += _misleading(scene, random.Random("\n".join(["misleading", *lines])))
     _spread(scene, random.Random("\n".join(lines)))
     text = _text(scene, lines)
     return Drawn(parse_program(text), text, scene.indices, scene.sizes, frozenset(scene.compared))
+
+
+def _misleading(scene: Scene, rng: random.Random) -> Lines:
+    """One of the nests that mislead, or none; from a source of its own: pairs without stay what they were."""
+    if rng.random() >= MISLEADING:
+        return []
+    before, scene.rng = scene.rng, rng
+    lines = rng.choice(misleading.KINDS)(scene)
+    scene.rng = before
+    return lines
 
 
 def _spread(scene: Scene, rng: random.Random) -> None:

@@ -396,3 +396,36 @@ def test_a_predicate_that_keeps_instances_from_running_twice_is_not_taken_for_a_
         for o in 2, x in 2, y in 2 {
             block s[i: 4 = o * 2 + x * 2 + y] { where x * 2 + y < 2 B[i] = A[i] } } }""")
     refuses("MS377", lambda: blockize(p, loop("y")), "mixes loops outside with loops inside")
+
+
+@pytest.mark.parametrize("stored", ["at", "V"])
+def test_an_axis_that_data_tell_which_the_block_writes(stored):
+    """Each instance has the index that those before it left; the block around all of them would have one."""
+    p = parse_program(f"""program p(inout at: i64[1], inout U: i32[4]) {{
+        for l in 0..3 {{
+            block b[i: 4 @ opaque = at[0]] {{ view V: i64[1] = at[0..1]  {stored}[0] = (i + 1) % 4  U[i] = U[i] + 1 }}
+        }}
+    }}""")
+    refuses("MS376", lambda: blockize(p, loop("l")), "loads `at`, which block `b` writes")
+    once = parse_program(print_program(p).replace("in 3", "in 1"))
+    assert "in 1" in print_program(once)
+    after = blockize(once, loop("l")).program
+    arrays = {"at": np.array([2]), "U": np.zeros(4, np.int32)}
+    assert run(after, arrays)["U"].tolist() == run(once, arrays)["U"].tolist() == [0, 0, 1, 0]
+
+
+def test_a_predicate_that_loads_what_the_block_writes():
+    p = parse_program("""program p(inout F: i32[1], inout U: i32[4]) {
+        for l in 0..4 { block b[i: 4 = l] { where F[0] > 0  F[0] = F[0] - 1  U[i] = U[i] + 1 } }
+    }""")
+    refuses("MS377", lambda: blockize(p, loop("l")), "predicate")
+
+
+def test_blocks_of_which_one_writes_what_tells_the_other_its_axis():
+    p = parse_program("""program p(inout at: i64[4], inout U: i32[4]) {
+        for l in 0..4 {
+            block a[x: 4 = l] { at[x] = 3 - x }
+            block b[i: 4 = at[l] % 4] { U[i] = 7 }
+        }
+    }""")
+    refuses("MS376", lambda: blockize(p, (block("a"), block("b"))), "loads `at`, which block `a` writes")
