@@ -43,7 +43,8 @@ use them again. Two generators, written independently, produce half of the pairs
   which are run at their minimum, at tile sizes and below them; extents of 0 and 1; every element type with its extreme
   values (NaN, infinities, −0.0, the smallest and largest integers); conditions on what was combined before, bounds of
   loops that other blocks write, and axes called like loops that they do not follow; data that change while they are
-  still asked for (axes, bounds, indices), and conditions on sums of 64-bit data that wrap round.
+  still asked for (axes, bounds, indices); conditions on sums of 64-bit data that wrap round; branches, `while` loops
+  and values above blocks.
 
 Both give some parameters strides and offsets, and draw programs for primitives that few other programs can take.
 

@@ -189,7 +189,7 @@ IN_INSTANCES = (
         "a legality check that says yes: a block may change what tells the one around it its axes",
         "mslang.transform.primitives.blockize:require_told_once",
         finds_nothing,
-        pair=1184,
+        pair=242,
         only=("blockize",),
         generator="instances",
     ),

@@ -71,7 +71,8 @@ class Window(msgspec.Struct, frozen=True):
 class Level(msgspec.Struct, frozen=True):
     """A block around the place being generated. `box` gives the source of a region's bounds, computed on entry.
 
-    `once`: no instance runs twice. `own` are the axes' Python names, `around` those of the block around.
+    `once`: no instance runs twice in one iteration of the `while` loops around. `own` are the axes' Python names,
+    `around` those of the block around and the counters of these loops.
     """
 
     block: Block
@@ -82,12 +83,14 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What is in scope: variables, buffers, views, the blocks around, and the loops inside the innermost of them."""
+    """What is in scope: variables, buffers, views, the blocks around, the loops inside the innermost of them, and the
+    counters of the `while` loops around."""
 
     names: Mapping[str, Name] = MappingProxyType({})
     buffers: Mapping[str, Storage | Window] = MappingProxyType({})
     levels: tuple[Level, ...] = ()
     loops: tuple[str, ...] = ()
+    whiles: tuple[str, ...] = ()
 
     def viewed(self, buffer: str) -> str:
         """The buffer whose memory a name stands for."""
@@ -101,7 +104,7 @@ class Scope(msgspec.Struct, frozen=True):
 
     def under(self, loops: Mapping[str, Name]) -> Scope:
         """The scope inside these loops."""
-        return Scope({**self.names, **loops}, self.buffers, self.levels, (*self.loops, *loops))
+        return Scope({**self.names, **loops}, self.buffers, self.levels, (*self.loops, *loops), self.whiles)
 
 
 def unsupported(what: str) -> MsError:

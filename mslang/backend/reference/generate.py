@@ -168,9 +168,10 @@ class _Generator:
 
     def _while(self, condition: Expr, body: tuple[Stmt, ...], scope: Scope) -> None:
         count = self.e.temporary("n")
+        counted = replace(scope, whiles=(*scope.whiles, count))
         self._line(f"{count} = 0")
         self._line(f"while {self.e.expr(condition, scope)}:")
-        self._inside((), f"if ({count} := {count} + 1) > {WHILE_LIMIT}: _k.endless({scope.block!r})", body, scope)
+        self._inside((), f"if ({count} := {count} + 1) > {WHILE_LIMIT}: _k.endless({scope.block!r})", body, counted)
 
     # -------------------------------------------------------------- loops
     def _for(self, s: For, scope: Scope) -> None:
@@ -260,8 +261,9 @@ class _Generator:
         def box(r: Region, d: int) -> tuple[str, str]:
             return boxes.setdefault((r, d), (self.e.temporary("r"), self.e.temporary("r")))
 
-        level = Level(b, box, runs_once(b, scope.loops), _axes_around(scope), tuple(n.text for n in inner.values()))
-        body = Scope(inner, scope.buffers, (*scope.levels, level))
+        around = (*_axes_around(scope), *scope.whiles)
+        level = Level(b, box, runs_once(b, scope.loops), around, tuple(n.text for n in inner.values()))
+        body = Scope(inner, scope.buffers, (*scope.levels, level), whiles=scope.whiles)
         body = self._views(b, self._allocate(b.allocs, body))
         self._init(b, body)
         self._body(b.body, body)

@@ -9,7 +9,7 @@ import msgspec
 
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
-from tests.property.instances import deciding, misleading, nests, reductions, shared
+from tests.property.instances import branched, deciding, misleading, nests, reductions, shared
 from tests.property.instances.scene import Buffer, Dim, Scene
 from tests.property.instances.sites import Lines, indented
 
@@ -80,8 +80,8 @@ ALSO: Mapping[str, Callable[[Scene], Lines]] = {
 """Primitives that hardly any other nest has a place for, and the nest that has."""
 
 
-MISLEADING = 0.08
-"""How often a program has one nest more, of those that mislead lowering."""
+UNUSUAL = 0.12
+"""How often a program has one nest more, of those that few programs have."""
 
 
 class Drawn(msgspec.Struct, frozen=True):
@@ -106,18 +106,18 @@ def draw(rng: random.Random, focus: str = "", also: str = "") -> Drawn:
         lines += kind(scene)
     if also:
         lines += ALSO[also](scene)
-    lines += _misleading(scene, random.Random("\n".join(["misleading", *lines])))
+    lines += _unusual(scene, random.Random("\n".join(["unusual", *lines])))
     _spread(scene, random.Random("\n".join(lines)))
     text = _text(scene, lines)
     return Drawn(parse_program(text), text, scene.indices, scene.sizes, frozenset(scene.compared))
 
 
-def _misleading(scene: Scene, rng: random.Random) -> Lines:
-    """One of the nests that mislead, or none; from a source of its own: pairs without stay what they were."""
-    if rng.random() >= MISLEADING:
+def _unusual(scene: Scene, rng: random.Random) -> Lines:
+    """One nest more, or none; from a source of its own: pairs without stay what they were."""
+    if rng.random() >= UNUSUAL:
         return []
     before, scene.rng = scene.rng, rng
-    lines = rng.choice(misleading.KINDS)(scene)
+    lines = rng.choice((*misleading.KINDS, *branched.KINDS))(scene)
     scene.rng = before
     return lines
 

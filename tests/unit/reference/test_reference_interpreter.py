@@ -575,3 +575,20 @@ def test_bounds_of_inner_loops_are_read_when_these_begin():
         block b[] { for i in 0..4, j in 0..n[0] { y[i] = y[i] + 1  n[0] = 1 } }
     }""")
     assert run(p, {"n": np.array([3]), "y": np.zeros(4, np.int64)})["y"].tolist() == [3, 1, 1, 1]
+
+
+@pytest.mark.parametrize("loops", ["for l in 0..4", "for l in 0..4, u in 0..1", "for u in 0..1, l in 0..4"])
+def test_each_iteration_of_a_while_loop_is_taken_by_itself(loops: str):
+    """An instance may store another value than in the iteration before; within one it may not."""
+    text = f"""program p(inout U: i32[4]) {{
+        alloc c: i32[1]
+        block z[] {{ c[0] = 0 }}
+        while c[0] < 3 {{
+            {loops} {{ block w[i: 4 = l] {{ U[i] = U[i] + c[0] }} }}
+            block s[] {{ c[0] = c[0] + 1 }}
+        }}
+    }}"""
+    assert run(parse_program(text), {"U": np.zeros(4, np.int32)})["U"].tolist() == [3] * 4
+    twice = parse_program(text.replace("l in 0..4", "v in 0..2, l in 0..4"))
+    with pytest.raises(MsError, match=r"MS485.*runs twice at"):
+        run(twice, {"U": np.ones(4, np.int32)})
