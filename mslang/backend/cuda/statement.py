@@ -39,6 +39,7 @@ from mslang.kernel.nodes import (
     While,
     Within,
 )
+from mslang.lower.analysis import changes_bounds
 from mslang.lower.layout import row_major
 
 _INDENT = "    "
@@ -140,9 +141,13 @@ class StatementPrinter:
             bounds = (start.bounds[0], max(end.bounds[1] - 1, start.bounds[0]))
         dtype = INT if fits(bounds) and fits(end.bounds) else INDEX
         name = self._names.fresh(s.var)
+        stop = end.at(Level.SHIFT)
+        if changes_bounds(s):
+            stop = self._names.fresh(f"{s.var}_end")
+            self.put(f"const {NAMES[dtype]} {stop} = {end.text};")
         if unrolls(s, self._in_registers(scope)):
             self.put("#pragma unroll")
-        head = f"for ({NAMES[dtype]} {name} = {start.text}; {name} < {end.at(Level.SHIFT)}; ++{name})"
+        head = f"for ({NAMES[dtype]} {name} = {start.text}; {name} < {stop}; ++{name})"
         self._block(head, s.body, scope.bind(s.var, Value(name, dtype, bounds=bounds)))
 
     def _in_registers(self, scope: Scope) -> frozenset[str]:

@@ -15,6 +15,7 @@ from mslang.lower.gpu.pipeline import staged
 from mslang.lower.gpu.predicates import decided
 from mslang.lower.gpu.reduction import joined
 from mslang.lower.gpu.storage import placed, shared
+from mslang.lower.gpu.temporaries import private
 from mslang.lower.gpu.vectors import vectorized
 from mslang.lower.gpu.vthreads import interleaved
 from mslang.lower.gpu.warps import exchanged
@@ -40,13 +41,13 @@ PASSES = (
 
 
 def prepared(program: Program) -> Program:
-    """What is done while a program still has blocks: threads share out the copies that are marked, and combine the
-    parts of the reductions that they share out.
+    """What is done while a program still has blocks: what these allocate is their own, threads share out the copies
+    that are marked, and combine the parts of the reductions that they share out.
 
     Raises:
-        TargetError: MS435, the threads cannot combine what they have.
+        TargetError: MS435, the threads cannot combine what they have; MS437, they cannot share a block's memory.
     """
-    return joined(fetched(program))
+    return joined(fetched(private(program)))
 
 
 def lower(program: Program, target: Target) -> Module:
