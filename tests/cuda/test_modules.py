@@ -207,6 +207,7 @@ def test_such_results_are_not_combined_with_what_an_init_stores():
     assert caught.value.diagnostic.code == "MS435"
     assert "each thread has a `s` of its own, they share `q`" in (caught.value.diagnostic.why or "")
 
+
 OWN = """program p(out B: i32[7]) {
     for b in 0..1 @ blockIdx.x, t in 0..7 @ threadIdx.x {
         block u[i: 7 = t] {
@@ -224,9 +225,10 @@ OWN = """program p(out B: i32[7]) {
 
 
 def test_what_a_block_allocates_is_that_of_one_thread() -> None:
-    m = made(parse_program(OWN))
+    program = parse_program(OWN)
+    m = made(program)
     assert not m.module.workspaces and "__shared__" not in m.source.text
-    ran = emulate(m, {})
+    ran = emulate(program, {})
     assert ran.results["B"].tolist() == list(range(7)) and not ran.faults
 
 
@@ -235,28 +237,26 @@ def test_what_a_block_of_several_threads_allocates_is_not_in_global_memory() -> 
         for b in 0..2 @ blockIdx.x {
             block o[i: 2 = b] {
                 alloc T: i32[4]
-                for t in 0..4 @ threadIdx.x { block x[j: 4 = t] { T[j] = A[i, j] } }
-                for u in 0..4 @ threadIdx.x { block y[j: 4 = u] { B[i, j] = T[3 - j] } }
+                for t in 0..4 @ threadIdx.x { block x[r: 2 = i, j: 4 = t] { T[j] = A[r, j] } }
+                for u in 0..4 @ threadIdx.x { block y[r: 2 = i, j: 4 = u] { B[r, j] = T[3 - j] } }
             }
         }
     }"""
     with pytest.raises(MsError, match=r"MS437.*`T` of block `o` is in global memory"):
         made(parse_program(text))
     a = np.arange(8, dtype=np.int32).reshape(2, 4)
-    ran = emulate(made(parse_program(text.replace("i32[4]\n", "i32[4] @ shared\n"))), {"A": a})
+    ran = emulate(parse_program(text.replace("i32[4]\n", "i32[4] @ shared\n")), {"A": a})
     assert (ran.results["B"] == a[:, ::-1]).all() and not ran.faults
 
 
 def test_a_loop_runs_as_long_as_its_bounds_said_before_it() -> None:
-    m = made(
-        parse_program("""program p(inout N: i32[4], inout U: i32[4, 3]) {
-            for t in 0..4 @ threadIdx.x {
-                block k[x: 4 = t] {
-                    for q in i64(N[x] % 2)..min(i64(max(N[x], 0)), 3) { U[x, q] = U[x, q] + 1  N[x] = 0 }
-                }
+    program = parse_program("""program p(inout N: i32[4], inout U: i32[4, 3]) {
+        for t in 0..4 @ threadIdx.x {
+            block k[x: 4 = t] {
+                for q in i64(N[x] % 2)..min(i64(max(N[x], 0)), 3) { U[x, q] = U[x, q] + 1  N[x] = 0 }
             }
-        }""")
-    )
-    ran = emulate(m, {"N": np.array([0, 1, 2, 9], np.int32), "U": np.zeros((4, 3), np.int32)})
+        }
+    }""")
+    ran = emulate(program, {"N": np.array([0, 1, 2, 9], np.int32), "U": np.zeros((4, 3), np.int32)})
     assert ran.results["U"].tolist() == [[0, 0, 0], [0, 0, 0], [1, 1, 0], [0, 1, 1]]
     assert ran.results["N"].tolist() == [0, 1, 0, 0] and not ran.faults
