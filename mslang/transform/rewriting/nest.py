@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ZERO, Const, Expr, Var
-from mslang.ir.program import Axis, Block, For, Program, Range, Stmt
+from mslang.ir.program import Axis, Block, For, Let, Program, Range, Stmt
 from mslang.ir.visit import Path, conjunction, fresh, replace_at, walk
 from mslang.transform.analysis.spans import Spans, kept_inside
 from mslang.transform.outcome import Gone, Handle, LoopRef
@@ -103,12 +103,22 @@ def _holds_one(s: Stmt) -> bool:
 
 
 def inserted(program: Program, path: Path, index: int, stmt: Stmt) -> Program:
-    """The program with a statement put into the body of the loop at the end of a path, at a position."""
+    """The program with a statement put into the body of the loop at the end of a path, at a position.
+
+    Behind a `let`, which holds the rest of its list, it stands at the end of that.
+    """
     loop = path[-1]
     if not isinstance(loop, For):
         raise TypeError(f"no loop: {loop!r}")
-    body = (*loop.body[:index], stmt, *loop.body[index:])
+    body = _put_in(loop.body, index, stmt)
     return replace(program, body=replace_at(program.body, path, (replace(loop, body=body),)))
+
+
+def _put_in(body: tuple[Stmt, ...], index: int, stmt: Stmt) -> tuple[Stmt, ...]:
+    match body[:index]:
+        case (*before, Let() as let):
+            return (*before, replace(let, body=_put_in(let.body, len(let.body), stmt)))
+    return (*body[:index], stmt, *body[index:])
 
 
 def vanished(before: Program, after: Program, by: str, into: tuple[Handle, ...]) -> dict[Handle, Gone]:
