@@ -397,8 +397,10 @@ def test_again_where_nobody_writes_but_the_iteration():
 
 def test_behind_a_let_that_holds_the_rest_of_the_loop():
     p = parse_program("""program p(A: f32[6], inout U: f32[6], out B: f32[6]) {
-        for b in 0..6 { block c[i: 6 = b] { B[i] = A[i] * 2.0 } }
+        alloc T: f32[6]
         for l in 0..6 { let q = (l + 1) % 6 block t[x: 6 = l, i: 6 = q] { U[i] = U[i] + f32(x) } }
+        for a in 0..6 { block p[i: 6 = a] { T[i] = A[i] * 2.0 } }
+        for b in 0..6 { block c[i: 6 = b] { B[i] = T[i] } }
     }""")
-    after = accepted(p, reverse_compute_at(p, block("c"), loop("l")))
-    assert "c[" in outline(after).partition("t[")[2]
+    after = accepted(p, reverse_compute_at(p, block("p"), loop("l")))
+    assert "p[" in outline(after).partition("t[")[2]
