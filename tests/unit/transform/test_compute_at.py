@@ -18,6 +18,7 @@ from mslang.transform.primitives.compute_at import compute_at, legal_loops, reve
 from mslang.transform.primitives.decompose_reduction import decompose_reduction
 from mslang.transform.primitives.loop_kinds import bind, parallel, vectorize
 from mslang.transform.primitives.loops import fuse, reorder, split
+from mslang.transform.rewriting.nest import inserted
 from mslang.transform.rewriting.rewrite import put
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.moves import accepted, part
@@ -395,12 +396,16 @@ def test_again_where_nobody_writes_but_the_iteration():
         assert after == compute_at(parallel(before, loop("q")).program, block("x"), loop(at)).program
 
 
-def test_behind_a_let_that_holds_the_rest_of_the_loop():
-    p = parse_program("""program p(A: f32[6], inout U: f32[6], out B: f32[6]) {
-        alloc T: f32[6]
+def test_behind_a_let_a_nest_stands_where_the_let_holds_it():
+    """Pair 146 of seed 1 of `instances` moves a reduction there."""
+    p = parse_program("""program p(A: f32[6], inout U: f32[6], inout B: f32[6]) {
         for l in 0..6 { let q = (l + 1) % 6 block t[x: 6 = l, i: 6 = q] { U[i] = U[i] + f32(x) } }
-        for a in 0..6 { block p[i: 6 = a] { T[i] = A[i] * 2.0 } }
-        for b in 0..6 { block c[i: 6 = b] { B[i] = T[i] } }
+        for a in 0..6 { block p[i: 6 = a] { B[i] = A[i] * 2.0 } }
     }""")
-    after = accepted(p, reverse_compute_at(p, block("p"), loop("l")))
-    assert "p[" in outline(after).partition("t[")[2]
+    first, second = p.body
+    path = path_to_loop(p, "l")
+    assert path is not None
+    for index in (0, 1):
+        after = inserted(replace(p, body=(first,)), path, index, second)
+        assert verify(after) == ()
+        same_meaning(p, after, {}, 1)
