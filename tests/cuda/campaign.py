@@ -116,7 +116,7 @@ def _judge(p: Pair, file: Emulated, k: int, tally: Tally) -> None:
     for case, wanted in zip(p.before.cases, p.before.wanted, strict=True):
         try:
             ran = run(p.made, case.arrays, file, k, sizes=case.sizes)
-            found = {n: _as_numbers(p, n, a) for n, a in ran.results.items()}
+            found = {n: as_numbers(p.made, n, a) for n, a in ran.results.items()}
         except FAULTS as error:
             _fault(tally, p.number, p.schedule, p.steps, f"{type(error).__name__}: {error}")
             return
@@ -129,9 +129,9 @@ def _judge(p: Pair, file: Emulated, k: int, tally: Tally) -> None:
         tally.checks["with writes of one value by several threads"] += bool(ran.harmless)
 
 
-def _as_numbers(p: Pair, name: str, array: np.ndarray) -> np.ndarray:
+def as_numbers(m: Made, name: str, array: np.ndarray) -> np.ndarray:
     """NumPy has no bf16: its bits as the `f32` that they stand for, as the interpreter gives them."""
-    dtype = next(q.given.dtype for q in p.made.program.params if q.given.name == name)
+    dtype = next(q.given.dtype for q in m.program.params if q.given.name == name)
     return (array.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else array
 
 

@@ -13,6 +13,7 @@ from mslang.backend.backend import Options
 from mslang.backend.cuda.backend import CUDA
 from mslang.backend.cuda.default import default_schedule
 from mslang.backend.reference import interpret
+from mslang.diagnostics import MsError
 from mslang.ir.find import all_buffers
 from mslang.ir.program import Program
 from mslang.lower.gpu import lower
@@ -26,9 +27,13 @@ from mslang.sema.modules import load
 from mslang.sema.program import instantiate, parse_program
 from mslang.target.description import SM_80
 from mslang.tune.verification import SPARSE, make_inputs
+from tests.cuda.campaign import as_numbers, generator_of
 from tests.cuda.emulator import Emulated, why_not
 from tests.cuda.modules import made, run
+from tests.property.arrays import outputs_equal
+from tests.property.campaign import GENERATORS
 
+DRAWN_SEED, DRAWN = 13, 24
 FOLDER = Path(__file__).parents[2] / "stdlib" / "workloads"
 WORKLOADS: Mapping[str, Mapping[str, int]] = {
     "attention.attention": {"B": 2, "L": 9, "T": 40, "D": 10},
@@ -177,3 +182,22 @@ def test_the_emitted_source_computes_every_workload():
             assert found.faults == (), name
             for k, array in interpret.run(program, arrays, check=False).items():
                 np.testing.assert_allclose(found.results[k], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_drawn_programs_mean_the_same() -> None:
+    """Programs of the campaign, branches and `while` loops above blocks among them, several launches each."""
+    drawn = [GENERATORS[generator_of(n)].draw(DRAWN_SEED, n)[0] for n in range(DRAWN)]
+    runnable = []
+    for before in drawn:
+        try:
+            runnable.append((before, made(default_schedule(before.program, SM_80))))
+        except MsError as error:
+            assert error.diagnostic.code == "MS437", error
+    assert len(runnable) > 0.8 * DRAWN
+    with Emulated(*(m.source.text for _, m in runnable)) as file:
+        for k, (before, m) in enumerate(runnable):
+            for case, wanted in zip(before.cases, before.wanted, strict=True):
+                ran = run(m, case.arrays, file, k, sizes=case.sizes)
+                assert not ran.faults, ran.faults[0]
+                assert outputs_equal(wanted, {n: as_numbers(m, n, a) for n, a in ran.results.items()})
