@@ -23,8 +23,8 @@ def check(generator: str, seed: int, numbers: range) -> None:
         before, _ = GENERATORS[generator].draw(seed, number)
         space = automatic_space(before.program, host())
         drawn = (space.attempt(k) for k in range(SAMPLES))
-        programs = {c.program for c in drawn if isinstance(c, Candidate)} | {default_schedule(before.program, host()).program}
-        for program in programs:
+        scheduled = [c for c in drawn if isinstance(c, Candidate)] + [default_schedule(before.program, host())]
+        for program in {c.program for c in scheduled}:
             # Numbers of pairs that are compiled for this machine, half of them with every access checked.
             check_meaning(before, program, 4 * number + 2, Counter())
             right += 1
