@@ -33,7 +33,7 @@ def bounding(body: Body, registers: frozenset[str]) -> frozenset[Binary]:
 
 def ends_of(s: For, registers: frozenset[str]) -> tuple[Binary, ...]:
     """The guards beyond which nothing runs in a loop, where its length need not be known when compiling."""
-    if s.kind != "serial" or s.annotations or not _has_loops(s.body) or indexes(s, registers):
+    if s.kind != "serial" or s.annotations or not _has_loops(s.body, registers) or indexes(s, registers):
         return ()
     return tuple(guard for guard in _around(s.body) if _is_end(guard, s.var))
 
@@ -51,14 +51,14 @@ def ended(s: For, guards: tuple[Binary, ...], assume: Callable[[Binary, Body], B
     return replace(s, extent=fold(extent), body=body)
 
 
-def _has_loops(body: Body) -> bool:
+def _has_loops(body: Body, registers: frozenset[str]) -> bool:
     """Whether a loop is left in a body once vectors are, and what is to be written out is."""
-    return any(
-        isinstance(x, For)
-        and x.kind in ("serial", "parallel")
-        and not (isinstance(x.extent, Const) and x.extent.value == 1)
-        for x in walk(body)
-    )
+    return any(isinstance(x, For) and _stays(x, registers) for x in walk(body))
+
+
+def _stays(s: For, registers: frozenset[str]) -> bool:
+    once = isinstance(s.extent, Const) and s.extent.value == 1
+    return s.kind in ("serial", "parallel") and not once and not indexes(s, registers)
 
 
 def _is_end(guard: Binary, var: str) -> bool:

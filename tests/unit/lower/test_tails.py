@@ -62,6 +62,27 @@ def test_loops_over_registers_are_cut() -> None:
     assert stores == 4 and "min(" not in text
 
 
+def test_a_loop_around_those_over_registers_is_cut() -> None:
+    """What is left is an innermost loop: the sum of a tile in registers."""
+    program = (
+        ms.parse("""
+program gemm[K = 22](A: f32[8, K], B: f32[K, 8], out C: f32[8, 8]) {
+    block mm[i: 8, j: 8 | k: K] { C[i, j] += A[i, k] * B[k, j] }
+}
+schedule tiled for gemm {
+    let t = mm.cache_write(C, "local")
+    let k0, k1 = mm.k.split([_, 5])
+    reorder(k0, k1, mm.i, mm.j)
+}
+""")
+        .space("tiled")
+        .sample(0)
+        .program
+    )
+    text = print_module(lower(program, host(), passes=LOOPS))
+    assert "k0 in 1..4" in text and "min(" not in text
+
+
 def test_a_tile_may_be_empty() -> None:
     """Beyond the edge of a partial tile there is nothing: the loop runs less than no iteration, which is none."""
     rest = "let a, b = y0.split([_, 3])\n reorder(a, b, x0)\n a.parallel()"
