@@ -58,8 +58,12 @@ CHILDREN: Mapping[type[Stmt], Fields] = {
 def _fields(s: Stmt) -> Fields:
     found = CHILDREN.get(type(s))
     if found is None:
-        raise TypeError(f"not a statement of a kernel: {s!r}")
+        raise _unknown(s)
     return found
+
+
+def _unknown(s: object) -> TypeError:
+    return TypeError(f"not a statement of a kernel: {s!r}")
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Body, ...]]:
@@ -78,10 +82,10 @@ _BODIES = {kind: _reader(fields.bodies) for kind, fields in CHILDREN.items()}
 
 def bodies(s: Stmt) -> tuple[Body, ...]:
     """The statement lists directly inside a statement."""
-    try:
-        return _BODIES[type(s)](s)
-    except KeyError:
-        raise TypeError(f"not a statement of a kernel: {s!r}") from None
+    read = _BODIES.get(type(s))
+    if read is None:
+        raise _unknown(s)
+    return read(s)
 
 
 def with_bodies(s: Stmt, parts: tuple[Body, ...]) -> Stmt:
