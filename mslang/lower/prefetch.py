@@ -3,7 +3,7 @@
 A loop whose schedule says `prefetch` begins each iteration with a prefetch of what the iteration so many later loads of
 the buffer, in the same statements. An element whose index goes through a loop inside is left to the processor. The
 address of an element may be outside of the buffer, but an index that is loaded itself (`t[idx[i]]`) is that of an
-iteration which the loop has.
+iteration which the loop has, and the iterations do not store to where it is loaded from: it would not be there yet.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mslang.ir.visit import free_vars, walk_expr
 from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import Allocate, Body, For, If, Let, Prefetch, Stmt, Store, While
 from mslang.kernel.visit import bodies, expressions
+from mslang.lower.analysis import stored
 from mslang.lower.fold import fold
 
 LINE = 64
@@ -52,8 +53,11 @@ def prefetches(later: Body, buffer: str, *, gathered: bool = False) -> Iterator[
             does, since their indices are loaded for the prefetch, too.
     """
     found: dict[tuple[Expr, ...], list[Linear]] = {}
+    own = stored(later) if gathered else frozenset[str]()
     for load in _loads(later, frozenset(), certain=gathered):
         if load.buffer != buffer or not load.indices or _is_gathered(load) != gathered:
+            continue
+        if not own.isdisjoint(_indexed_by(load)):
             continue
         *rest, last = [_first(x) for x in load.indices]
         if any(lanes_of(x) > 1 for x in (*rest, last)):
@@ -76,11 +80,16 @@ def prefetches(later: Body, buffer: str, *, gathered: bool = False) -> Iterator[
 
 
 def _is_gathered(load: Load | MaskedLoad) -> bool:
-    return any(isinstance(x, Load | MaskedLoad) for index in load.indices for x in walk_expr(index))
+    return bool(_indexed_by(load))
+
+
+def _indexed_by(load: Load | MaskedLoad) -> frozenset[str]:
+    """The buffers that indices are loaded from."""
+    return frozenset(x.buffer for index in load.indices for x in walk_expr(index) if isinstance(x, Load | MaskedLoad))
 
 
 def _loads(body: Body, inside: frozenset[str], *, certain: bool = False) -> Iterator[Load | MaskedLoad]:
-    """The loads of buffers from around the body, at indices that do not depend on a variable that is bound in it.
+    """The loads of buffers from around the body, at indices that do not depend on what is bound or allocated in it.
 
     With `certain` only those that each run of the body does.
     """
@@ -91,7 +100,9 @@ def _loads(body: Body, inside: frozenset[str], *, certain: bool = False) -> Iter
         within = inside | bound | ({s.buffer.name} if isinstance(s, Allocate) else set[str]())
         for e in expressions(s):
             for x in _certain(e) if certain else walk_expr(e):
-                if isinstance(x, Load | MaskedLoad) and not inside & {x.buffer}.union(*map(free_vars, x.indices)):
+                if not isinstance(x, Load | MaskedLoad):
+                    continue
+                if not inside & {x.buffer}.union(_indexed_by(x), *map(free_vars, x.indices)):
                     yield x
         for b in bodies(s):
             yield from _loads(b, within, certain=certain)

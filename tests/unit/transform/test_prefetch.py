@@ -145,3 +145,22 @@ def test_a_buffer_that_each_iteration_has_of_its_own_is_not_fetched():
     assert not fetched(p)
     a = np.random.default_rng(0).standard_normal((6, 40)).astype(np.float32)
     assert np.array_equal(ms.build(p)(a), a * 2 + a[:, :1] * 2)
+
+
+@pytest.mark.parametrize("indices", ["i32[48]", "i32[48] @ local"])
+def test_an_index_that_the_iterations_compute_is_not_loaded_ahead(indices: str):
+    p = parse_program(f"""program p(A: i32[48], B: i32[48] in 0..48, out C: i32[48], out D: i32[48]) {{
+        alloc T: {indices}
+        for i in 48 {{
+            block a[x: 48 = i] {{ T[x] = i32(x // 2) }}
+            block b[x: 48 = i] {{ C[x] = A[T[x]] }}
+            block c[x: 48 = i] {{ D[x] = A[B[T[x]]] }}
+        }}
+    }}""")
+    program = ahead(p, "i", "A", 5)
+    assert not fetched(program), "`T` holds no index of a later iteration yet, and `B` may be loaded from anywhere"
+    a = np.random.default_rng(0).integers(0, 99, 48, np.int32)
+    b = np.random.default_rng(1).integers(0, 48, 48, np.int32)
+    at = np.arange(48) // 2
+    for found, wanted in zip(ms.build(program)(a, b), (a[at], a[b[at]]), strict=True):
+        assert np.array_equal(found, wanted)
