@@ -1,12 +1,13 @@
 """The times that a benchmark prints in two checkouts, run in turn: those of another commit and of this one.
 
     git worktree add --detach FOLDER COMMIT
-    python benchmarks/checkouts.py FOLDER [--scripts "gemm.py --threads 1" …] [--rounds 3]
+    python benchmarks/checkouts.py FOLDER [--scripts "gemm.py --threads 1" …] [--rounds 3] [--sums "lower + compile" …]
 
 Each checkout runs its own copy of the script with its own package. Every time and every rate in the tables that both
 print is a row: the best over the rounds, since what else a machine does only adds to a time, and the other checkout's
 time divided by this one's (above 1: this one is faster). Rows of other libraries show by how much the machine alone
-moves the figures.
+moves the figures. `--sums` adds rows for columns whose times belong together: what one commit does in `lower`, another
+may do in `compile`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def main() -> int:
     parser.add_argument("other", type=Path, help="the other checkout")
     parser.add_argument("--scripts", nargs="+", default=SCRIPTS)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sums", nargs="+", default=[], metavar='"COLUMN + COLUMN"', help="columns to add up")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds: at least 1")
@@ -51,7 +53,7 @@ def main() -> int:
         for _ in range(options.rounds):
             for checkout in checkouts:
                 found[checkout].append(times(output(checkout, script)))
-        before, now = (best(found[c]) for c in checkouts)
+        before, now = (with_sums(best(found[c]), options.sums) for c in checkouts)
         rows += [
             (shlex.split(script)[0], what, show(before[what]), show(t), f"{before[what] / t:.2f}")
             for what, t in now.items()
@@ -109,6 +111,18 @@ def seconds_of(cell: str) -> float | None:
 def best(runs: Sequence[Times]) -> Times:
     """The shortest over runs of what all of them printed."""
     return {k: min(r[k] for r in runs) for k in runs[0] if all(k in r for r in runs)}
+
+
+def with_sums(found: Times, sums: Sequence[str]) -> Times:
+    """The times, and for each row that has all columns of a sum their sum."""
+    rows = dict.fromkeys(what.rpartition(", ")[0] for what in found)
+    made = dict(found)
+    for columns in sums:
+        for row in rows:
+            parts = [found.get(f"{row}, {c.strip()}") for c in columns.split("+")]
+            if (known := [t for t in parts if t is not None]) == parts:
+                made[f"{row}, {columns}"] = sum(known)
+    return made
 
 
 def revision(checkout: Path) -> str:

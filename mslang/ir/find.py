@@ -94,24 +94,41 @@ def path_to_loop(p: Program, var: str) -> Path | None:
     """The path to the loop `var`, or None."""
     path: list[Stmt] = []
     body = p.body
-    while (s := next((x for x in body if var in contents(x).loops), None)) is not None:
+    while True:
+        for s in body:
+            if var in contents(s).loops:
+                break
+        else:
+            return None
         path.append(s)
         if isinstance(s, For) and s.var == var:
             return tuple(path)
-        body = tuple(x for b in bodies(s) for x in b)
-    return None
+        body = _below(s)
 
 
 def path_to_block(p: Program, name: str) -> Path | None:
     """The path to the block `name`, or None."""
     path: list[Stmt] = []
     body = p.body
-    while (s := next((x for x in body if name in contents(x).blocks), None)) is not None:
+    while True:
+        for s in body:
+            if name in contents(s).blocks:
+                break
+        else:
+            return None
         path.append(s)
         if isinstance(s, Block) and s.name == name:
             return tuple(path)
-        body = tuple(x for b in bodies(s) for x in b)
-    return None
+        body = _below(s)
+
+
+def _below(s: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly in a statement, all its bodies together."""
+    match bodies(s):
+        case (body,):
+            return body
+        case parts:
+            return tuple([x for b in parts for x in b])
 
 
 def blocks_of(body: tuple[Stmt, ...], into_blocks: bool = True) -> tuple[Block, ...]:

@@ -89,11 +89,12 @@ def loads_of(e: Expr) -> tuple[Load, ...]:
 def zero_signs(e: Expr) -> tuple[float, ...]:
     """The signs of the floating zeros in an expression: expressions that differ in them alone are equal, but not the
     same."""
-    return tuple([copysign(1.0, x.value) for x in walk_expr(e) if _is_zero(x)]) if _has_zero(e) else ()
+    return tuple([copysign(1.0, x.value) for x in walk_expr(e) if _is_zero(x)]) if has_zero(e) else ()
 
 
 @lru_cache(maxsize=CACHED)
-def _has_zero(e: Expr) -> bool:
+def has_zero(e: Expr) -> bool:
+    """Whether a floating zero is in an expression."""
     return any(_is_zero(x) for x in walk_expr(e))
 
 

@@ -66,7 +66,7 @@ def _unknown(s: object) -> TypeError:
     return TypeError(f"not a statement of a kernel: {s!r}")
 
 
-def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Body, ...]]:
+def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """What reads these fields, as fast as can be: every traversal asks each statement."""
     match names:
         case ():
@@ -77,7 +77,10 @@ def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Body, ...]]:
     return attrgetter(*names)
 
 
-_BODIES = {kind: _reader(fields.bodies) for kind, fields in CHILDREN.items()}
+_BODIES: Mapping[type[Stmt], Callable[[Any], tuple[Body, ...]]] = {
+    kind: _reader(fields.bodies) for kind, fields in CHILDREN.items()
+}
+_EXPRESSIONS = {kind: _reader(fields.expressions) for kind, fields in CHILDREN.items()}
 
 
 def bodies(s: Stmt) -> tuple[Body, ...]:
@@ -99,11 +102,13 @@ def with_bodies(s: Stmt, parts: tuple[Body, ...]) -> Stmt:
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:
     """The expressions directly in a statement."""
+    read = _EXPRESSIONS.get(type(s))
+    if read is None:
+        raise _unknown(s)
     found: list[Expr] = []
-    for f in _fields(s).expressions:
-        value = getattr(s, f)
-        if isinstance(value, tuple):
-            found.extend(value)
+    for value in read(s):
+        if type(value) is tuple:
+            found += value
         elif value is not None:
             found.append(value)
     return tuple(found)
@@ -127,10 +132,12 @@ def map_expressions(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
 
 def walk(body: Body) -> Iterator[Stmt]:
     """Every statement, outer before inner, in order."""
-    for s in body:
+    waiting = list(reversed(body))
+    while waiting:
+        s = waiting.pop()
         yield s
-        for b in bodies(s):
-            yield from walk(b)
+        for b in reversed(bodies(s)):
+            waiting += b[::-1]
 
 
 def map_deep(body: Body, f: Callable[[Expr], Expr]) -> Body:

@@ -32,7 +32,7 @@ from mslang.ir.expr import (
     dtype_of,
     with_children,
 )
-from mslang.ir.visit import CACHED, free_vars, zero_signs
+from mslang.ir.visit import CACHED, free_vars, has_zero, zero_signs
 from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import For
 from mslang.lower.fold import step
@@ -75,7 +75,8 @@ class Known:
         if type(e) is Var:
             return values.get(e.name, e)
         names = free_vars(e)
-        key = (e, *zero_signs(e), *[v for n, v in values.items() if n in names])
+        put = [v for n, v in values.items() if n in names]
+        key = (e, *zero_signs(e), *put) if has_zero(e) else (e, *put)
         found = self.made.get(key)
         if found is None:
             found = self.made[key] = self._expr(e, values)

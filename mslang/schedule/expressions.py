@@ -76,8 +76,12 @@ _MADE = tree.Number | tree.Binary | tree.List | tree.Group | tree.Comprehension
 
 def _value(it: Interpreter, e: tree.Expr, frame: Frame, names: Names) -> object:
     match e:
+        case tree.Ref() | tree.Member():
+            return _named(it, e, frame)
         case tree.Number(value=v):
             return v
+        case tree.Call():
+            return _call(it, e, frame, names)
         case tree.String(value=v):
             return v
         case tree.Bool(value=v):
@@ -86,10 +90,6 @@ def _value(it: Interpreter, e: tree.Expr, frame: Frame, names: Names) -> object:
             return v
         case tree.Hole():
             return HOLE
-        case tree.Ref() | tree.Member():
-            return _named(it, e, frame)
-        case tree.Call():
-            return _call(it, e, frame, names)
         case tree.Index():
             return _index(it, e, frame)
         case tree.Binary(op=".."):

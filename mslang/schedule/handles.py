@@ -72,7 +72,8 @@ class HandleTable:
         """
         if not isinstance(handle, Handle):
             raise ScheduleError(problem("MS203", f"{handle!r} is not a handle", help="`schedule.get(name)` gives one"))
-        if handle.number >= len(self._made) or self._made[handle.number] != handle:
+        own = self._made[handle.number] if handle.number < len(self._made) else None
+        if own is not handle and own != handle:
             raise ScheduleError(
                 problem(
                     "MS203",

@@ -30,7 +30,7 @@ class _Call:
 
     def __init__(self, primitive: Callable[..., Any], program: Program, arguments: Mapping[str, object]) -> None:
         self.primitive, self.program, self.arguments = primitive, program, arguments
-        self.key = tuple((name, exact(value)) for name, value in arguments.items())
+        self.key = tuple([(name, exact(value)) for name, value in arguments.items()])
         self.hash = hash((primitive, id(program), self.key))
 
     def __hash__(self) -> int:

@@ -101,7 +101,7 @@ class Session:
         """The form in which a trace refers to a live handle."""
         ref = self.handles.resolve(handle)
         bound = self.handles.bound(handle)
-        if bound is not None and self._names.get(bound) == handle:
+        if bound is not None and ((named := self._names.get(bound)) is handle or named == handle):
             return Operand(bound)
         match ref:
             case LoopRef():
@@ -252,7 +252,7 @@ class Session:
     def _admit(self, op: str, bound: Bound) -> None:
         """Reject arguments over the limits, which hold for text and Python alike."""
         given = [v for v in bound.values() if not isinstance(v, Handle)]
-        what = _excess(bound)
+        what = _excess(given)
         if what is None and any(isinstance(v, tuple) and len(v) > LOOPS for v in given):
             what = f"`{op}` of more than {LOOPS} loops"
         if what is None and op == "unroll":
@@ -290,19 +290,21 @@ class Session:
             names = names(len(outcome.handles))
         drawn, used = self.draws.numbers.keys(), used_names(outcome.program)
         wanted = [(names[k] if k < len(names) else None) or r.name for k, r in enumerate(outcome.handles)]
-        bound = self._names.keys() | SAID
-        kept = all(n == r.name and n not in bound for n, r in zip(wanted, outcome.handles, strict=True))
-        if kept and used.isdisjoint(drawn) and (used & self._names.keys()) <= used_names(self.program):
+        new = used - used_names(self.program)
+        kept = [
+            n == r.name and n not in self._names and n not in SAID for n, r in zip(wanted, outcome.handles, strict=True)
+        ]
+        if all(kept) and used.isdisjoint(drawn) and new.isdisjoint(self._names):
             return outcome
-        taken = {*used, *bound, *drawn}
+        taken = set(used)
+        taken.update(self._names, SAID, drawn)
         renaming: dict[Ref, str] = {r: fresh(r.name, taken) for r in _called(outcome.program, used & drawn)}
         # A trace refers to a block or buffer that no result stands for by its own name.
-        new = (used & self._names.keys()) - used_names(self.program)
-        new -= {r.name for r in (*outcome.handles, *renaming)}
+        new = (new & self._names.keys()) - {r.name for r in (*outcome.handles, *renaming)}
         renaming |= {r: fresh(r.name, taken) for r in _called(outcome.program, new) if not isinstance(r, LoopRef)}
         taken.update(renaming.values())
-        for name, ref in zip(wanted, outcome.handles, strict=True):
-            if name == ref.name and ref.name not in bound and ref not in renaming:
+        for name, ref, stays in zip(wanted, outcome.handles, kept, strict=True):
+            if stays and ref not in renaming:
                 continue
             renaming[ref] = fresh(name, taken)
             taken.add(renaming[ref])
@@ -328,7 +330,7 @@ class Session:
                 address.
         """
         signature = self.registry.signature(op)
-        over = _excess(bound)
+        over = _excess([v for v in bound.values() if not isinstance(v, Handle)])
         if over is not None:
             raise ScheduleError(too_much(over))
         args = {
@@ -418,9 +420,8 @@ class Session:
         )
 
 
-def _excess(bound: Bound) -> str | None:
-    """What about the values among some arguments is over the limits."""
-    given = (v for v in bound.values() if not isinstance(v, Handle))
+def _excess(given: Sequence[object]) -> str | None:
+    """What about some values is over the limits."""
     return next((x for v in given for e in flat(v) if (x := excess(e)) is not None), None)
 
 

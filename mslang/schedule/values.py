@@ -94,6 +94,8 @@ class Handle(Arithmetic, msgspec.Struct, frozen=True):
         return f"<{self.kind} {self.name}>"
 
     def __eq__(self, other: object) -> Size | bool:  # type: ignore[override]
+        if self is other:
+            return True
         if isinstance(other, Handle):
             return (self.number, self.kind, self.name) == (other.number, other.kind, other.name)
         return _asked(combine("==", self, unwrap(other))) if self._compares_with(other) else NotImplemented

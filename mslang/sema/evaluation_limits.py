@@ -68,7 +68,10 @@ def flat(value: object) -> Iterator[object]:
     yield whole
     if isinstance(whole, tuple) and elements(whole) <= ELEMENTS:
         for x in whole:
-            yield from flat(x)
+            if isinstance(x, tuple | list):
+                yield from flat(x)
+            else:
+                yield x
 
 
 def elements(value: object) -> int:
