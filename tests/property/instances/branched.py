@@ -51,6 +51,8 @@ def lasting(scene: Scene) -> Lines:
     count, turns = scene.new((1,), "alloc", "i32"), scene.rng.choice([0, 1, 2, 3])
     count.whole = count.read = True
     count.bound = 4
+    # Seed 30, pair 3444: a sum into the counter made it smaller in each turn, until it wrapped round.
+    count.held = True
     start = Site(scene, "z", []).lines([f"{count.name}[0] = 0"])
     step = Site(scene, "s", []).lines([f"{count.name}[0] = {count.name}[0] + 1"])
     n, loop = scene.dim(), scene.name("l")
@@ -60,6 +62,7 @@ def lasting(scene: Scene) -> Lines:
     parts = [own, step]
     if scene.coin(0.4):
         parts.insert(scene.rng.choice([0, 1, 2]), _some(scene))
+    count.held = False
     return [*start, *_braced(f"while {count.name}[0] < {turns}", *parts)]
 
 

@@ -23,7 +23,8 @@ EXACT = {"f16": 1024, "bf16": 128, "f32": 1 << 22, "f64": 1 << 40}
 
 
 class Buffer(msgspec.Struct):
-    """A buffer: `whole` says that every element holds a value, `bound` how great it can be in magnitude."""
+    """A buffer: `whole` says that every element holds a value, `bound` how great it can be in magnitude, `held` that
+    only the nest that made it writes it for now."""
 
     name: str
     dtype: str
@@ -33,6 +34,7 @@ class Buffer(msgspec.Struct):
     bound: int = 0
     read: bool = False
     scope: str = ""
+    held: bool = False
 
     @property
     def written(self) -> bool:
@@ -94,7 +96,8 @@ class Scene:
     def target(self, shape: Sequence[Dim], whole: bool, dtype: str | None = None) -> Buffer:
         """A buffer of a shape to write: where not all of it is written, one that holds something already."""
         dtype = self.dtype if dtype is None else dtype
-        fits = [b for b in self.buffers if b.written and b.whole and (b.shape, b.dtype) == (tuple(shape), dtype)]
+        free = [b for b in self.buffers if b.written and b.whole and not b.held]
+        fits = [b for b in free if (b.shape, b.dtype) == (tuple(shape), dtype)]
         if fits and self.coin(0.25 if whole else 0.7):
             return self.rng.choice(fits)
         if not whole:
