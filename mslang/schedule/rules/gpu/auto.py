@@ -16,13 +16,14 @@ from mslang.schedule.rules.gpu.nests import (
     Accepts,
     Step,
     inlined_by_default,
+    kept_between,
     possible,
     take,
     tiled_axes,
     unbound,
 )
 from mslang.schedule.rules.gpu.online import KEYS, chain_of, online
-from mslang.schedule.rules.gpu.steps import columns, partial_sums, rows, spread, spread_apart, tile, turned
+from mslang.schedule.rules.gpu.steps import columns, handle_of, partial_sums, rows, spread, spread_apart, tile, turned
 from mslang.schedule.rules.nests import attempt, block_handle, do, leaf_blocks
 from mslang.schedule.rules.rule import refuse_blocks
 from mslang.schedule.session import Session
@@ -78,6 +79,9 @@ def _inline(session: Session, blocks: Sequence[Block]) -> None:
 
 def _share(session: Session, accepts: Accepts) -> None:
     """Schedule nest after nest, the last first."""
+    for block, buffer in kept_between(session.program):
+        # `@ local` was said of a CPU. What becomes one kernel after all says again where its buffers are.
+        do(session, "set_scope", block_handle(session, block), handle_of(session, buffer), "global")
     for b in unbound(session.program):
         take(session, [partial_sums(b.name)], accepts)
     seen: set[str] = set()

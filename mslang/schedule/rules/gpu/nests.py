@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from math import prod
 
+from msgspec.structs import replace
+
 from mslang.diagnostics import MsError
 from mslang.ir.expr import Call, Const, Expr, Load
-from mslang.ir.find import path_to_block
-from mslang.ir.program import Block, For, Program
+from mslang.ir.find import blocks_of, path_to_block
+from mslang.ir.program import Block, For, Program, Stmt, Store
 from mslang.ir.visit import free_vars, loads_of, stmt_exprs, walk, walk_expr
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.rules.nests import leaf_blocks, loops_around
 from mslang.schedule.session import Session
+from mslang.transform.analysis.dependence import storage_of
 from mslang.transform.analysis.position import leaves
 from mslang.transform.getters import consumers, is_injective, is_output
 from mslang.transform.outcome import BlockRef
@@ -61,6 +64,31 @@ def unbound(program: Program) -> list[Block]:
     """The leaf blocks alone under loops of the program's body, none of which is bound, in program order."""
     tops = {b.name for s in program.body for b in leaves(s) if len(leaves(s)) == 1}
     return [b for b in leaf_blocks(program) if b.name in tops and not is_bound(program, b)]
+
+
+def kept_between(program: Program) -> list[tuple[str, str]]:
+    """The buffers on the chip that more than one nest accesses, none of which has a bound loop: each nest becomes a
+    kernel, and what is on the chip lives no longer than one. For each a block that writes it, and the buffer."""
+    free = [s for s in program.body if not has_bound_loop(replace(program, body=(s,)))]
+    found: list[tuple[str, str]] = []
+    for buffer in (b.name for b in program.allocs if b.scope != "global"):
+        writer = next((b.name for b in blocks_of(program.body) if any(r.buffer == buffer for r in b.writes)), None)
+        users = [s for s in program.body if buffer in _accessed(program, s)]
+        if writer is not None and len(users) > 1 and all(s in free for s in users):
+            found.append((writer, buffer))
+    return found
+
+
+def _accessed(program: Program, nest: Stmt) -> frozenset[str]:
+    """The buffers whose memory a nest accesses, in the bounds and conditions of its statements too."""
+    names: set[str] = set()
+    for s in walk((nest,)):
+        names.update(x.buffer for e in stmt_exprs(s) for x in loads_of(e))
+        if isinstance(s, Store):
+            names.add(s.buffer)
+        elif isinstance(s, Block):
+            names.update(r.buffer for r in (*s.reads, *s.writes))
+    return frozenset(storage_of(program, n) for n in names)
 
 
 def extent(program: Program, block: Block, names: Iterable[str]) -> int | None:
