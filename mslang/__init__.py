@@ -14,17 +14,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from mslang import interop as interop
-    from mslang.api import Source as Source
-    from mslang.api import apply as apply
-    from mslang.api import build as build
-    from mslang.api import empty as empty
-    from mslang.api import load as load
-    from mslang.api import parse as parse
-    from mslang.api import profile_kernel as profile_kernel
-    from mslang.api import program as program
-    from mslang.api import schedule as schedule
-    from mslang.api import tune as tune
-    from mslang.api import tune_all as tune_all
+    from mslang.api.applying import apply as apply
+    from mslang.api.kernels import build as build
+    from mslang.api.kernels import empty as empty
+    from mslang.api.kernels import profile_kernel as profile_kernel
+    from mslang.api.source import Source as Source
+    from mslang.api.source import load as load
+    from mslang.api.source import parse as parse
+    from mslang.api.source import program as program
+    from mslang.api.source import schedule as schedule
+    from mslang.api.tuning import tune as tune
+    from mslang.api.tuning import tune_all as tune_all
     from mslang.apply.library import LibraryCall as LibraryCall
     from mslang.apply.passes import Applied as Applied
     from mslang.apply.passes import Missed as Missed
@@ -60,22 +60,10 @@ if TYPE_CHECKING:
     from mslang.tune.database import Database as Database
 
 _WHERE = {
-    **dict.fromkeys(
-        (
-            "Source",
-            "apply",
-            "build",
-            "empty",
-            "load",
-            "parse",
-            "profile_kernel",
-            "program",
-            "schedule",
-            "tune",
-            "tune_all",
-        ),
-        "mslang.api",
-    ),
+    "apply": "mslang.api.applying",
+    **dict.fromkeys(("build", "empty", "profile_kernel"), "mslang.api.kernels"),
+    **dict.fromkeys(("Source", "load", "parse", "program", "schedule"), "mslang.api.source"),
+    **dict.fromkeys(("tune", "tune_all"), "mslang.api.tuning"),
     **dict.fromkeys(("BackEnd", "Options", "Stage"), "mslang.backend.backend"),
     **dict.fromkeys(("Diagnostic", "MsError"), "mslang.diagnostics"),
     **dict.fromkeys(("BlockRef", "BufferRef", "LoopRef", "Outcome", "refuse", "then"), "mslang.transform.outcome"),

@@ -10,6 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[3] / "mslang"
 
 LAYERS = (
+    "api",
     "cli",
     "report",
     "perf",
@@ -47,7 +48,7 @@ BOTTOM = {
 }
 """Modules directly in `mslang` that every layer may use."""
 
-FRONT = {"__init__", "__main__", "api"}
+FRONT = {"__init__", "__main__"}
 """Modules directly in `mslang` that stand above all layers."""
 
 

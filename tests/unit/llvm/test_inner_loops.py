@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 
-from mslang.api import load
+from mslang.api.source import load
 from mslang.backend.llvm.compile import compile
 from mslang.lower.passes import lower
 from mslang.resources import stdlib_folder

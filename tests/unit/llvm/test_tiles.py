@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from mslang.api import load
+from mslang.api.source import load
 from mslang.backend.llvm.compile import compile
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import TargetError

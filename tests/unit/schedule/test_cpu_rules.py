@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mslang.api import build
+from mslang.api.kernels import build
 from mslang.ir.find import blocks_of
 from mslang.ir.program import For, Program
 from mslang.ir.visit import walk

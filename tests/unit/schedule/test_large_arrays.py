@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 import mslang as ms
-from mslang.api import build
+from mslang.api.kernels import build
 from mslang.kernel.print import print_module
 from mslang.lower.passes import lower
 from mslang.schedule.rules.automatic import automatic_space

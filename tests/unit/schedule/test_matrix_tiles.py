@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from mslang.api import build
+from mslang.api.kernels import build
 from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import Program
 from mslang.resources import stdlib_folder

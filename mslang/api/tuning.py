@@ -1,0 +1,192 @@
+"""Tuning: one program or space, or several with one budget."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from mslang.api.arguments import compiler_of, likely_instance, misused, require_numbers, require_seed, space_in
+from mslang.api.source import Source
+from mslang.backend.backend import BackEnd
+from mslang.diagnostics import MsError, problem
+from mslang.ir.program import Program
+from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.space import Space
+from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    from mslang.ir.buckets import Bucket
+    from mslang.tune.builder import Builder
+    from mslang.tune.callbacks import Callback
+    from mslang.tune.progress import Event
+    from mslang.tune.result import Tuned
+    from mslang.tune.runner import Runner
+    from mslang.tune.task_scheduler import TaskScheduler
+
+NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
+
+
+def tune(
+    space: Space | Program | Source,
+    *,
+    trials: int | None = 64,
+    seconds: float | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    target: Target | str | None = None,
+    database: str | os.PathLike[str] = ".mslang/records.db",
+    listen: Callable[[Event], None] = lambda _: None,
+    allow_native: bool = False,
+    backend: BackEnd[Any] | str | None = None,
+    builder: Builder | None = None,
+    runner: Runner | None = None,
+) -> Tuned:
+    """Search for the fastest schedule, measuring on this machine; see `mslang.tune.tune.tune`.
+
+    Args:
+        space: a space; or a program, or a source that holds one and nothing else, which is searched in the automatic
+            space (tiling, parallel and vectorized loops). One with dynamic sizes is measured at sizes that stand for
+            their whole range; `ms.tune_all` tunes parts of it apart.
+        trials: stop after so many candidates.
+        seconds: stop after so much wall time.
+        patience: stop after so many candidates without a faster one.
+        seed: the same seed draws the same candidates.
+        workers: processes that compile.
+        target: the machine or its name (default: this one).
+        database: the record store's file.
+        listen: called with each event.
+        allow_native: that of `build`.
+        backend: that of `build`; worker processes import its functions.
+        builder: compiles candidates in worker processes (default: the back end; `mslang.tune.builder`).
+        runner: verifies and times them there (default: wall time; `mslang.tune.runner`).
+
+    Raises:
+        MsError: there is nothing to tune, or the search cannot begin.
+
+    >>> tune("gemm")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    mslang.diagnostics.MsError: error[MS706]: `ms.tune` takes a space or a program, not 'gemm'...
+    """
+    from mslang.tune.budget import Budget
+    from mslang.tune.result import Tuned
+    from mslang.tune.task import Settings, Task
+    from mslang.tune.tasks import default_of, over_whole_range
+    from mslang.tune.tune import tune as run
+
+    made_by, machine = compiler_of(backend, target)
+    require_numbers("tune", trials=trials, patience=patience, workers=workers)
+    require_seed("tune", seed)
+    searched = space_in(space, machine)
+    task = Task(
+        searched.program,
+        searched,
+        machine,
+        "python",
+        allow_native=allow_native,
+        backend=made_by,
+        builder=builder,
+        runner=runner,
+    )
+    task = over_whole_range(task)
+    settings = Settings(seed, Budget(trials, seconds, patience))
+    # What the program would get without tuning is timed along with the best, so that tuning gives nothing slower.
+    beside = None if isinstance(space, Space) else default_of(task)
+    done = run(task, settings, database=Path(database), workers=workers, incumbent=beside, listen=listen)
+    return Tuned(task, done)
+
+
+def tune_all(
+    items: Mapping[str, Space | Program | Source],
+    *,
+    weights: Mapping[str, float] = NO_WEIGHTS,
+    likely: Sequence[tuple[Mapping[str, int], int]] = (),
+    scheduler: TaskScheduler | str = "gradient",
+    trials: int | None = None,
+    seconds: float | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    target: Target | str | None = None,
+    database: str | os.PathLike[str] = ".mslang/records.db",
+    resume: bool = False,
+    listen: Callable[[Event], None] = lambda _: None,
+    callbacks: Iterable[Callback] = (),
+    log: str | os.PathLike[str] | None = None,
+    allow_native: bool = False,
+    backend: BackEnd[Any] | str | None = None,
+) -> dict[str, Tuned]:
+    """Tune several programs with one budget; see `mslang.tune.tune.tune_all`.
+
+    Args:
+        items: what to tune, by name: what `ms.tune` takes. A program with dynamic sizes is a task for each bucket of
+            their range, called `name[M = 17..32]`.
+        likely: values of dynamic sizes that calls are likely to have, each with how often, relative to the others:
+            buckets without any are skipped (default: all buckets, at their least, middle and greatest sizes).
+        weights: how much a second of each counts (default 1), for the task scheduler.
+        scheduler: what shares the trials among the tasks, or its name: `"gradient"`, `"round-robin"`.
+        trials: candidates to try in all (default: 64 for each).
+        patience: a task is over after so many candidates without a faster one.
+        resume: go on with the last run of each.
+        callbacks: called with each event, after `listen`; an error in one is a warning (MS545).
+        log: a folder in which a log of each search is kept.
+
+    The other arguments are those of `ms.tune`. Returns what was found, by name.
+
+    Raises:
+        MsError: there is nothing to tune, or one of them cannot be tuned; the others were, and are on record.
+
+    >>> tune_all({})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    mslang.diagnostics.MsError: error[MS706]: `ms.tune_all` was given nothing to tune...
+    """
+    from mslang.tune.budget import Budget
+    from mslang.tune.log_folder import LogFolder
+    from mslang.tune.result import Tuned
+    from mslang.tune.session import Item
+    from mslang.tune.task import Settings, Task
+    from mslang.tune.task_scheduler import scheduler_named
+    from mslang.tune.tasks import by_bucket, default_of, over_whole_range
+    from mslang.tune.tune import tune_all as run
+
+    if not isinstance(items, Mapping):
+        raise misused("tune_all", items, "programs and spaces by name, as `{'a': program}`")
+    if not items:
+        raise MsError(problem("MS706", "`ms.tune_all` was given nothing to tune", help="name a program or a space"))
+    require_numbers("tune_all", trials=trials, patience=patience, workers=workers)
+    require_seed("tune_all", seed)
+    instances = [likely_instance(x) for x in likely]
+    for name in weights:
+        if name not in items or not 0 < weights[name] < float("inf"):
+            why = f"the items are {', '.join(items)}; a weight is a positive number"
+            raise MsError(problem("MS706", f"`weights` of `ms.tune_all` has {name!r}: {weights[name]!r}", why=why))
+    made_by, machine = compiler_of(backend, target)
+    made: list[Item] = []
+    for name, what in items.items():
+        space = space_in(what, machine)
+        whole = Task(space.program, space, machine, "python", allow_native=allow_native, backend=made_by)
+        parts: Iterable[tuple[Task, Bucket | None]] = [(over_whole_range(whole), None)]
+        if not isinstance(what, Space):
+            parts = by_bucket(whole, instances, lambda p: automatic_space(p, machine))
+        for task, bucket in parts:
+            own = name if bucket is None else f"{name}[{bucket.text}]"
+            weight = weights.get(name, 1.0) * (1 if bucket is None else sum(i.weight for i in task.instances))
+            made.append(Item(own, task, weight=weight, incumbent=None if isinstance(what, Space) else default_of(task)))
+    named = [(getattr(each, "__name__", type(each).__name__), each) for each in callbacks]
+    found = run(
+        made,
+        Settings(seed, Budget(64 * len(made) if trials is None else trials, seconds, patience)),
+        database=Path(database),
+        scheduler=scheduler_named(scheduler) if isinstance(scheduler, str) else scheduler,
+        workers=workers,
+        resume=resume,
+        listen=listen,
+        callbacks=[*named, *([] if log is None else [("log folder", LogFolder(Path(log)))])],
+    )
+    for done in found:
+        if isinstance(done, MsError):
+            raise done
+    return {item.name: Tuned(item.task, done) for item, done in zip(made, found) if not isinstance(done, MsError)}
