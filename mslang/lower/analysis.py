@@ -10,7 +10,7 @@ from mslang.ir.expr import COMPARISONS, LEAVES, LOGICAL, Binary, Const, Expr, Lo
 from mslang.ir.program import Store as ProgramStore
 from mslang.ir.reduction import Update, update_of
 from mslang.ir.visit import CACHED, free_vars, walk_expr
-from mslang.kernel.nodes import Atomic, Body, Evaluate, For, Invoke, Stmt, Store
+from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, Invoke, Let, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, walk
 
 Access = Load | MaskedLoad | Store | Atomic
@@ -61,6 +61,19 @@ def accessed(s: Stmt) -> frozenset[str]:
     if isinstance(s, Store | Atomic):
         own.append(s.buffer)
     return frozenset(own).union(*(accessed(inner) for body in bodies(s) for inner in body))
+
+
+def names(body: Body) -> set[str]:
+    """Every name in statements: variables that they bind or only use, and buffers."""
+    found = set[str]().union(*map(accessed, body))
+    for s in walk(body):
+        match s:
+            case For(var=name) | Let(name=name):
+                found.add(name)
+            case Allocate(buffer=b):
+                found.add(b.name)
+        found.update(*map(free_vars, expressions(s)))
+    return found
 
 
 def mentions(e: Expr, name: str) -> bool:

@@ -13,16 +13,16 @@ from mslang.ir.arith.linear import Interval
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Binary, Const, Expr, Var, children
 from mslang.ir.visit import conjuncts, free_vars, fresh, map_expr
-from mslang.kernel.nodes import Body, For, If, Let, Stmt
+from mslang.kernel.nodes import Body, If, Let, Stmt
 from mslang.kernel.visit import expressions, map_deep, walk
-from mslang.lower.analysis import selected_by
+from mslang.lower.analysis import names, selected_by
 
 
 def named_parts(body: Body, var: str) -> Body:
     """Statements with the parts of a variable that are in conditions named, by `let`s around them."""
     parts = tuple(dict.fromkeys(p for s in walk(body) for c in _conditions(s) for p in _parts(c, var)))
-    taken = {s.var for s in walk(body) if isinstance(s, For)} | {s.name for s in walk(body) if isinstance(s, Let)}
-    taken.add(var)
+    # Loops around are named in the body, too: a part must not hide one of them.
+    taken = names(body) | {var} if parts else set()
     for part in parts:
         name = fresh(f"{var}_part", taken)
         taken.add(name)

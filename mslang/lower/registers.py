@@ -18,7 +18,7 @@ from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr, Load, MaskedLoad, Ramp, children
 from mslang.ir.program import Buffer
 from mslang.ir.visit import CACHED, map_expr
-from mslang.kernel.lanes import active_lanes
+from mslang.kernel.lanes import active_lanes, lanes_of
 from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, Invoke, Module, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, map_expressions, map_functions, walk, with_bodies
 from mslang.lower.analysis import given_strides, loaded
@@ -184,7 +184,9 @@ def _is_whole(
     if row is None or active is None:
         return False
     match indices:
-        case (*_, Ramp(base=Const(value=first), stride=1, lanes=lanes)) if 0 <= first <= row.room - lanes:
+        case (*outer, Ramp(base=Const(value=first), stride=1, lanes=lanes)) if 0 <= first <= row.room - lanes:
+            if any(lanes_of(x) > 1 for x in outer):
+                return False  # Lanes on a diagonal hit several rows, and those that do not act perhaps none.
             return not stores or int(first) + active >= row.elements
     return False
 

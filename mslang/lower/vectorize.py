@@ -47,7 +47,7 @@ from mslang.kernel.nodes import (
     While,
 )
 from mslang.kernel.visit import bodies, map_functions, walk, with_bodies
-from mslang.lower.analysis import accesses, indexes
+from mslang.lower.analysis import indexes, names
 from mslang.lower.lane_reduction import LaneReduction, accumulator_lanes, joined, lane_reduction
 from mslang.lower.lanes import Chunk, chunks, native_lanes, vectorizable
 from mslang.lower.rows import in_rows
@@ -64,9 +64,7 @@ def vectorize(module: Module, target: Target) -> Module:
         return module
 
     def function(body: Body) -> Body:
-        taken = {s.var for s in walk(body) if isinstance(s, For)} | {s.name for s in walk(body) if isinstance(s, Let)}
-        taken |= {s.buffer.name for s in walk(body) if isinstance(s, Allocate)} | {a.buffer for a in accesses(body)}
-        return _Vectorizer(target, taken).body(body, _Place(Known({})))
+        return _Vectorizer(target, names(body)).body(body, _Place(Known({})))
 
     return map_functions(module, function)
 

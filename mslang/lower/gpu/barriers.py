@@ -29,6 +29,7 @@ from mslang.ir.reduction import identity
 from mslang.ir.visit import conjuncts, free_vars, fresh, loads_of, substitute, walk_expr
 from mslang.kernel import Allocate, Barrier, Body, Evaluate, For, Function, If, Invoke, Let, Module, Stmt, While, Within
 from mslang.kernel.visit import bodies, walk, with_bodies
+from mslang.lower.analysis import names
 from mslang.lower.gpu.accesses import CP_ASYNC_WAIT, Access, collective, direct
 from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, axis_ranges, extents_of, thread_extents
 from mslang.lower.gpu.ownership import Place, apart, facts_of
@@ -160,7 +161,7 @@ class _Pass:
     def _distributed(self, s: If, condition: Expr, then: Body, otherwise: Body) -> Body:
         if any(loads_of(condition)):
             # what it loads may change between its statements
-            name = fresh("taken", {x.name for x in walk((s,)) if isinstance(x, Let)})
+            name = fresh("taken", names((s,)))
             return (Let(name, condition, self._distributed(s, Var(name, "bool"), then, otherwise)),)
         made: list[Stmt] = []
         for where, part in ((condition, then), (Unary("not", condition), otherwise)):

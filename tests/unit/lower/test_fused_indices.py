@@ -79,3 +79,19 @@ def test_a_named_number_that_is_no_index_keeps_its_type(dtype: str, constant: st
     (want,) = interpret.run(program, {"B": given}).values()
     ms.build(program)(given)
     assert np.array_equal(given, want) and given[8] == 1
+
+
+def test_a_part_does_not_hide_a_loop_around_it() -> None:
+    """A loop around was called as the part would be: `let f_part = f // 2` then stood for both."""
+    text = """program p(A: f32[3, 8, 2], out B: f32[3, 8, 2]) {
+        block c[x: 3, y: 8, z: 2] { B[x, y, z] = A[x, y, z] + 1.0 }
+    }
+    schedule s for p {
+        let f_part, r = c.x.split([2, 2])
+        let y, a = c.y.split([_, 3])
+        c.z.reorder(a)
+        let f = y.fuse(c.z)
+        f.parallel()
+    }"""
+    a = np.random.default_rng(0).uniform(-1, 1, (3, 8, 2)).astype("f4")
+    assert np.array_equal(ms.build(ms.parse(text).space("s").attempt(0).program)(a), a + 1)
