@@ -9,7 +9,7 @@ from mslang.ir.arith import linear
 from mslang.ir.arith.convert import write
 from mslang.ir.arith.linear import Condition, Interval
 from mslang.ir.expr import Binary, Const, Expr
-from mslang.ir.visit import conjuncts, free_vars
+from mslang.ir.visit import conjuncts, free_vars, loads_of
 from mslang.kernel.nodes import Body, For, If, Let
 from mslang.kernel.visit import bodies, expressions, walk
 from mslang.lower.analysis import changes_bounds, selected_by, trips, weight, work
@@ -97,8 +97,11 @@ def _guards(body: Body, times: int = 1) -> Iterator[tuple[Binary, int]]:
 
 
 def _symbolic_edge(guard: Binary, var: str, inner: Mapping[str, Interval]) -> Expr | None:
-    """The value of a loop's variable below which `guard` holds for all values of inner ones: an expression of sizes."""
-    if guard.op != "<" or not free_vars(guard) <= {var, *inner}:
+    """The value of a loop's variable below which `guard` holds for all values of inner ones: an expression of sizes.
+
+    What a guard loads may change in the loop, or be out of bounds before another guard holds.
+    """
+    if guard.op != "<" or loads_of(guard) or not free_vars(guard) <= {var, *inner}:
         return None
     names = frozenset({var, *inner})
     form = linear.symbolic(Binary("-", guard.left, guard.right), names)

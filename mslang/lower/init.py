@@ -10,10 +10,10 @@ from mslang.ir.arith import proved
 from mslang.ir.arith.linear import symbolic
 from mslang.ir.arith.sign import positive
 from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Var
-from mslang.ir.visit import conjunction, conjuncts, free_vars
+from mslang.ir.visit import conjunction, conjuncts, free_vars, loads_of
 from mslang.kernel.nodes import Body, For, If, Stmt
 from mslang.kernel.visit import bodies, expressions, walk, with_bodies
-from mslang.lower.analysis import mentions
+from mslang.lower.analysis import mentions, stored
 
 
 def hoist(body: Body, counted: Mapping[str, int] | None = None) -> Body:
@@ -45,7 +45,9 @@ def _hoisted(s: Stmt) -> Iterator[Stmt]:
         ) if _runs(n):
             first = Binary("==", Var(v), ZERO)
             parts = conjuncts(c)
-            if first in parts and not any(mentions(e, v) for x in walk(then) for e in expressions(x)):
+            # The number of iterations is asked for before the first of them.
+            settled = stored(then).isdisjoint(x.buffer for x in loads_of(n))
+            if first in parts and settled and not any(mentions(e, v) for x in walk(then) for e in expressions(x)):
                 left = conjunction(tuple(p for p in parts if p != first))
                 if not mentions(left, v):
                     yield from then if left == TRUE else (If(left, then),)

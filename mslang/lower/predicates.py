@@ -22,7 +22,7 @@ from mslang.ir.program import Range
 from mslang.ir.visit import loads_of, map_expr, substitute
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, map_deep, map_expressions, walk, with_bodies
-from mslang.lower.analysis import has_condition, weight
+from mslang.lower.analysis import changes_bounds, has_condition, weight
 from mslang.lower.cuts import Found, conditions_of, cuts_of, symbolic_cut
 from mslang.lower.dead_iterations import live_iterations
 from mslang.lower.fold import fold, step
@@ -108,11 +108,12 @@ def _loop(s: For, known: _Known) -> Body:
         cut = symbolic_cut(s, known.budget)
         if cut is not None:
             return _cut_at(s, *cut, known._replace(budget=(known.budget - weight((s,))) // 2))
-        # A range that depends on loops around it is known to the engine alone.
-        inner = known._replace(
-            bounds={k: v for k, v in known.bounds.items() if k != s.var},
-            ranges={**known.ranges, s.var: Range(s.start, s.extent)},
-        )
+        # A range that depends on loops around it is known to the engine alone; and nothing is known of one that
+        # depends on what the loop changes.
+        ranges = {k: v for k, v in known.ranges.items() if k != s.var}
+        if not changes_bounds(s):
+            ranges[s.var] = Range(s.start, s.extent)
+        inner = known._replace(bounds={k: v for k, v in known.bounds.items() if k != s.var}, ranges=ranges)
         body = _body(s.body, inner)
         return (replace(s, body=body),) if body else ()
     start, extent = int(s.start.value), int(s.extent.value)

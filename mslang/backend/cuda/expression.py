@@ -27,6 +27,7 @@ from mslang.ir.expr import (
     dtype_of,
 )
 from mslang.ir.visit import walk_expr
+from mslang.kernel.names import key_of
 
 COUNTED = ("clz", "popcount")
 """Functions of all bits of an integer: an index must have its 64."""
@@ -60,7 +61,7 @@ class ExpressionPrinter:
             case Const(value=v, dtype=d):
                 return constant(v, self.typed(d))
             case Var() | Symbol():
-                return scope.variables[e.name if isinstance(e, Var) else e.text]
+                return scope.variables[key_of(e)]
             case Binary(op=op, left=left, right=right):
                 dtype = dtype_of(left)
                 exact = dtype == INDEX and not reads(e)

@@ -19,6 +19,7 @@ from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Const, DynamicRange, Expr, Var
 from mslang.ir.program import Buffer
 from mslang.ir.visit import walk_expr
+from mslang.kernel.names import key_of
 from mslang.kernel.nodes import Atomic, Body, Function, Invoke, Launch, Module, Store
 from mslang.kernel.visit import expressions, walk
 from mslang.lower.layout import row_major
@@ -107,7 +108,7 @@ def _kernel(
         dtype = INT if bounds is not None and bounds[1] <= FITS[1] else INDEX
         own = names.fresh(size.name)
         declared.append(f"{NAMES[dtype]} {own}")
-        scope = scope.bind(size.text, Value(own, dtype, bounds=bounds))
+        scope = scope.bind(key_of(size), Value(own, dtype, bounds=bounds))
     together = with_shared_fragments(f.body, emulated)
     printer = StatementPrinter(used, names, shared, fragment_types(f.body), together)
     if shared.size:

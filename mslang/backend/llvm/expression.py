@@ -38,6 +38,7 @@ from mslang.ir.expr import (
 )
 from mslang.ir.visit import CACHED, walk_expr
 from mslang.kernel.lanes import lanes_of
+from mslang.kernel.names import key_of
 from mslang.lower.substitute import LANE, reads
 
 
@@ -78,7 +79,7 @@ class ExpressionWriter:
             case Const(value=n):
                 return Form(int(n), {})
             case Var() | Symbol():
-                found = scope.variables[e.name if isinstance(e, Var) else e.text]
+                found = scope.variables[key_of(e)]
                 return self._atom(found) if isinstance(found, Value) else found
             case Ramp(base=x, stride=k):
                 base = self.affine(x, scope)
@@ -149,7 +150,7 @@ class ExpressionWriter:
             case Const(value=v, dtype=d):
                 return constant(v, d)
             case Var() | Symbol():
-                found = scope.variables[e.name if isinstance(e, Var) else e.text]
+                found = scope.variables[key_of(e)]
                 return found if isinstance(found, Value) else self.materialise(found, lanes_of(e))
             case Ramp(base=x, stride=k, lanes=n):
                 base = self.affine(x, scope)

@@ -23,6 +23,7 @@ from mslang.ir.arith.linear import Form, Interval, Linear, interval
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, DynamicRange, Expr
 from mslang.ir.program import Buffer
+from mslang.kernel.names import key_of
 from mslang.kernel.nodes import For, Module
 from mslang.lower.analysis import accesses
 from mslang.lower.layout import row_major
@@ -98,7 +99,7 @@ class ModuleWriter:
         writer = StatementWriter(self, fn)
         variables: dict[str, Linear | Value] = {}
         for ref, size in zip(sizes, kernel.dynamic, strict=True):
-            variables[size.text] = Form(0, {ref: 1})
+            variables[key_of(size)] = Form(0, {ref: 1})
             if isinstance(size.domain, DynamicRange):
                 writer.expressions.ranges[ref] = (size.domain.lo, size.domain.hi)
         places = {

@@ -22,7 +22,8 @@ class Memory(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """The surroundings of a statement. A variable is a value, or a form over i64 scalars of the function."""
+    """The surroundings of a statement. A variable is a value, or a form over i64 scalars of the function; `key_of`
+    gives its key."""
 
     variables: Mapping[str, Linear | Value]
     memory: Mapping[str, Memory]

@@ -52,3 +52,19 @@ def test_a_kernel_of_buckets_takes_sizes_by_name(tmp_path):
     a = np.arange(16, dtype=np.float32)
     assert ms.build(applied)(a, M=1).tolist() == a.tolist()
     assert ms.build(applied)(a, M=1, threads=1).tolist() == a.tolist()
+
+
+@pytest.mark.parametrize("name", ["mask", "l_vector", "M"])
+def test_a_size_keeps_its_value_whatever_passes_call_their_own(name: str) -> None:
+    """`let mask = …`, made for lanes that must not act, hid the size `mask`."""
+    params = f"A: i32[{name}, 37], T: i32[37], inout B: i32[{name}, 37]"
+    program = ms.parse_program(f"""program p[{name}: dyn(1..64)]({params}) {{
+        for r in 0..{name} {{ for l in 0..37 @ vectorized {{
+            block d[x: {name} = r, i: 37 = l] {{ if T[i] > 0 {{ B[x, i] = A[{name} - 1 - x, i] }} }}
+        }} }}
+    }}""")
+    rng = np.random.default_rng(0)
+    a, t = rng.integers(0, 99, (15, 37), np.int32), rng.integers(-2, 3, 37, np.int32)
+    b = np.zeros((15, 37), np.int32)
+    ms.build(program)(a, t, b)
+    assert np.array_equal(b, np.where(t > 0, a[::-1], 0))
