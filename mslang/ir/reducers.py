@@ -32,8 +32,8 @@ class Reducer(msgspec.Struct, frozen=True):
     """A way to combine values.
 
     `identity` gives, for each buffer, what leaves the others as they are; `combine` is over `so_far(k)` and `new(k)`.
-    An `ordered` one is associative but does not commute (the first of equals wins); `rising` is what does the same in
-    any order, where `new(0)` rises in the order in which it combines. Constants keep their types.
+    An `ordered` one is associative but does not commute; `keeps_first` says that of equals the first wins. `rising` is
+    what does the same in any order, where `new(0)` rises in the order in which it combines. Constants keep their types.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Reducer(msgspec.Struct, frozen=True):
     combine: tuple[Expr, ...]
     ordered: bool = False
     rising: tuple[Expr, ...] = ()
+    keeps_first: bool = False
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -114,7 +115,8 @@ def _argument(name: str, better: str, extreme: Extreme) -> Iterator[Reducer]:
         anyhow = () if rising is None else (Select(rising, i, j), chosen)
         for where in wheres:
             combine = (where, value)
-            yield Reducer(f"{name}, the {which} of equals", (-1, extreme), combine, rising is not None, anyhow)
+            text, ordered = f"{name}, the {which} of equals", rising is not None
+            yield Reducer(text, (-1, extreme), combine, ordered, anyhow, keeps_first=which == "first")
     for which, index in (("least index", "<"), ("greatest index", ">")):
         take = _or(Binary(better, y, x), _and(same, Binary(index, j, i)))
         for value in values:

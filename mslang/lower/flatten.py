@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError, problem
 from mslang.ir import program as ir
 from mslang.ir.annotations import STREAM
-from mslang.ir.arith.data import may_overflow
+from mslang.ir.arith.data import may_be_any
 from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Cast, Const, Expr, Load, Symbol, Var, dtype_of
+from mslang.ir.expr import TRUE, ZERO, Binary, Cast, Const, Expr, Load, Symbol, Var, dtype_of
 from mslang.ir.find import used_names
 from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.program import Block, Buffer, Program, View
 from mslang.ir.reduction import Update
-from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, substitute, walk_expr
+from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, substitute
 from mslang.ir.visit import walk as walk_program
 from mslang.kernel.nodes import (
     AUTO_VECTORIZE,
@@ -40,7 +40,7 @@ from mslang.kernel.nodes import (
 )
 from mslang.kernel.visit import map_deep, walk
 from mslang.lower.analysis import accesses
-from mslang.lower.carry import carried_between
+from mslang.lower.carry import carried_by
 from mslang.lower.fold import fold
 from mslang.lower.instructions import text_for
 from mslang.target.description import Target
@@ -71,7 +71,8 @@ def flatten(p: Program, target: Target, checked: bool = False) -> Module:
     """
     notes = _Notes(p, target, checked)
     body = _body(p.body, _Names({}, {}, {}), notes)
-    carried = frozenset(notes.carried) | carried_between(p)
+    known = carried_by(p)
+    carried = (notes.carried | known.between) - known.never
     wanted = alignments(p)
     for b in reversed(notes.buffers):
         aligned = tuple(Alignment(a.axis, a.factor, a.offset) for a in wanted.get(b.name, ()))
@@ -150,11 +151,8 @@ def _held(name: str, value: Expr) -> tuple[Expr, Expr]:
 
     Data that may be any number of 64 bits are held as words: arithmetic on a variable of the type of indices is exact.
     """
-    dtype = dtype_of(value)
-    if dtype != INDEX or not any(isinstance(x, Load | Cast) for x in walk_expr(value)):
-        return value, Var(name, dtype)
-    if not may_overflow(Binary("+", value, ONE)):
-        return value, Var(name)
+    if not may_be_any(value):
+        return value, Var(name, dtype_of(value))
     return Cast(_WORD, value), Cast(INDEX, Var(name, _WORD))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import NamedTuple
 
+from mslang.ir.arith.linear import linear
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load, Var, dtype_of
 from mslang.ir.visit import free_vars, loads_of
@@ -22,7 +24,7 @@ from mslang.kernel.nodes import (
     While,
 )
 from mslang.kernel.visit import walk
-from mslang.lower.analysis import Access, accesses, changes_bounds
+from mslang.lower.analysis import Access, accesses, changes_bounds, stored
 from mslang.target.description import Target
 
 _WIDE = 4
@@ -72,7 +74,37 @@ def vectorizable(loop: For) -> bool:
     if changes_bounds(loop):
         return False
     loaded = {a.buffer for a in accesses(loop.body) if isinstance(a, Load)}
-    return all(_fits(s, loop.var, varying, loaded) for s in walk(loop.body))
+    if not all(_fits(s, loop.var, varying, loaded) for s in walk(loop.body)):
+        return False
+    inner = frozenset(s.var if isinstance(s, For) else s.name for s in walk(loop.body) if isinstance(s, For | Let))
+    return all(_apart(loop, b, inner) for b in stored(loop.body) & loaded)
+
+
+def _apart(loop: For, buffer: str, inner: frozenset[str]) -> bool:
+    """Whether no lane touches what another one stores: a buffer of its own that an iteration has is one of all lanes.
+
+    In some dimension the indices of all accesses advance from lane to lane, and by nothing else: `T[k + i]` and
+    `T[i + 1]` meet those of other lanes.
+    """
+    found = {a.indices for a in accesses(loop.body) if a.buffer == buffer}
+    return any(_steps_apart(loop, d, inner) for d in zip(*found, strict=True))
+
+
+def _steps_apart(loop: For, several: tuple[Expr, ...], inner: frozenset[str]) -> bool:
+    if len(set(several)) == 1 and inner.isdisjoint(free_vars(several[0])):
+        return bool(_stride(several[0], loop.var, {loop.var}))
+    forms = [f for e in several if (f := linear(e)) is not None]
+    around = [{v: k for v, k in f.terms.items() if v not in inner} for f in forms]
+    if len(forms) < len(several) or any(terms != around[0] for terms in around):
+        return False
+    step = abs(around[0].get(loop.var, 0))
+    offsets = [f.constant for f in forms]
+    spread = max(offsets) - min(offsets)
+    # Rows that inner loops step over are longer than what the lanes span.
+    rows = gcd(*(k for f in forms for v, k in f.terms.items() if v in inner))
+    if not rows:
+        return spread < step
+    return isinstance(loop.extent, Const) and spread < step and step * (loop.extent.value - 1) + spread < rows
 
 
 def _fits(s: Stmt, var: str, varying: set[str], loaded: set[str]) -> bool:

@@ -177,9 +177,12 @@ def invert(fn: FunctionWriter, v: Value) -> Value:
 def _divide(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
     zero = constant(0, left.dtype, left.lanes)
     one = constant(1, left.dtype, left.lanes)
-    literal = not right.ref.startswith("%")
+    # A vector of constants may hold a 0, in a lane that does not act.
+    literal = not right.ref.startswith(("%", "<"))
     if literal and right.ref == zero.ref:
         return zero
+    if right.lanes > 1 and not literal:
+        right = frozen(fn, right)
     code = "div" if op == "//" else "rem"
     if is_unsigned(left.dtype):
         safe = right if literal else choose(fn, compare(fn, "==", right, zero), one, right)
@@ -208,6 +211,11 @@ def _divide(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
     else:
         result = choose(fn, wrong, binary(fn, "+", remainder, safe), remainder)
     return result if literal else choose(fn, none, zero, result)
+
+
+def frozen(fn: FunctionWriter, v: Value) -> Value:
+    """A vector whose undefined lanes, those that do not act, are some number: the same wherever it is used."""
+    return instruction(fn, f"freeze {v.typed}", v)
 
 
 def _shift(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:

@@ -27,6 +27,8 @@ def call(fn: FunctionWriter, name: str, args: Sequence[Value]) -> Value:
 def where(condition: Value, name: str, args: Sequence[Number], otherwise: Number) -> Number:
     """The C library's function in the lanes where a condition holds, and no call where it holds in none."""
     fn, v = otherwise.fn, otherwise.value
+    # A branch on an undefined lane may do anything.
+    condition = condition if condition.lanes == 1 else arithmetic.frozen(fn, condition)
     before, rare, done = fn.block, fn.fresh("library"), fn.fresh("joined")
     fn.branch(_any(fn, condition), rare, done)
     fn.start(rare)

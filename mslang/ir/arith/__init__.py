@@ -5,7 +5,7 @@ it uses holds for all values of the symbols, so structure never depends on a dec
 """
 
 from mslang.ir.arith.arrays import compile_arrays
-from mslang.ir.arith.bounds import bounds, relax
+from mslang.ir.arith.bounds import bounds, relax, unbounded
 from mslang.ir.arith.boxes import covers, intersect_box, union_box
 from mslang.ir.arith.build import add, ceildiv, floordiv, is_size, maximum, minimum, mod, mul, size_product, sub
 from mslang.ir.arith.evaluate import evaluate, substitute_symbols
@@ -43,5 +43,6 @@ __all__ = [
     "size_product",
     "sub",
     "substitute_symbols",
+    "unbounded",
     "union_box",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import gcd
 
-from mslang.diagnostics import MsError, problem
+from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.arith.convert import read, write
 from mslang.ir.arith.divide import choice, merge, quotient, remainder, split_multiples
 from mslang.ir.arith.exact import exact_div
@@ -50,14 +50,12 @@ def _relax(x: Expr | Range, ranges: Ranges, whole: Range | None) -> Range:
         return Range(write(out.start), write(out.extent))
     if whole is not None:
         return whole
-    raise MsError(
-        problem(
-            "MS390",
-            "an index cannot be bounded",
-            why="it depends on data or on a product of loops",
-            help="let the access cover the whole dimension",
-        )
-    )
+    raise MsError(unbounded("it depends on data or on a product of loops"))
+
+
+def unbounded(why: str) -> Diagnostic:
+    """The error of an access of which no box is known."""
+    return problem("MS390", "an index cannot be bounded", why=why, help="let the access cover the whole dimension")
 
 
 class Run:

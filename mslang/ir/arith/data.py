@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mslang.ir.dtype import INDEX, bits, is_float
-from mslang.ir.expr import Binary, Broadcast, Cast, Const, Expr, Ramp, Symbol, Unary, Var, dtype_of
+from mslang.ir.expr import Binary, Broadcast, Cast, Const, Expr, Load, Ramp, Symbol, Unary, Var, dtype_of
+from mslang.ir.visit import walk_expr
 
 _DATA = 64
 """Bits of what may be any number of the width of indices."""
@@ -30,6 +31,12 @@ def may_overflow(e: Expr) -> bool:
         case Unary(op="-", operand=x):
             return may_overflow(x) or _width(x) > _INDEX
     return False
+
+
+def may_be_any(e: Expr) -> bool:
+    """Whether an index expression holds data that may be any number of the width of indices."""
+    loads = dtype_of(e) == INDEX and any(isinstance(x, Load | Cast) for x in walk_expr(e))
+    return loads and may_overflow(Binary("+", e, Const(1)))
 
 
 def fits(e: Const) -> bool:

@@ -21,7 +21,7 @@ from mslang.ir.program import Block, For, Range, Region, Stmt
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import CACHED, Path, loads_of, map_bodies, map_region, substitute
 from mslang.transform.analysis.definite_writes import covered_by, init_runs, provably_initialised
-from mslang.transform.analysis.position import axis_ranges, predicate_outside
+from mslang.transform.analysis.position import axis_ranges, block_at, memory_at, predicate_outside
 
 
 class Footprint(msgspec.Struct, frozen=True):
@@ -124,6 +124,23 @@ def _elements(loads: Iterable[Load]) -> tuple[Region, ...]:
 
 
 # ------------------------------------------------------------------ elements of its own
+def why_several_names(path: Path) -> str | None:
+    """None if the block at the end of a path accesses each memory that it writes by one name: what is asked of the
+    buffers of a block is asked by their names, and a view of a block around is another name."""
+    block, around = block_at(path), path[:-1]
+    if not any(isinstance(s, Block) and s.views for s in around):
+        return None
+    written = written_by(block)
+    read = {r.buffer for r in (*block.reads, *body_footprint(block).reads, *init_footprint(block).reads)}
+    names = sorted(written | read | {x.buffer for x in guard_loads(block)})
+    for name in sorted(written):
+        memory = memory_at(around, (name,))
+        other = next((n for n in names if n != name and memory_at(around, (n,)) == memory), None)
+        if other is not None:
+            return f"block `{block.name}` accesses `{name}`, which it writes, as `{other}`, too"
+    return None
+
+
 def why_not_own_elements(block: Block) -> str | None:
     """None if an instance of a block reads of the buffers that it writes only the elements that it writes itself.
 
@@ -153,5 +170,6 @@ __all__ = [
     "init_footprint",
     "updated_regions",
     "why_not_own_elements",
+    "why_several_names",
     "written_by",
 ]

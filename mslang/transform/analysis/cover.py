@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from mslang.diagnostics import MsError
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.find import all_buffers, block_paths
-from mslang.ir.program import Block, Buffer, For, Program, Range, Region
+from mslang.ir.program import Axis, Block, Buffer, For, Let, Program, Range, Region
 from mslang.ir.region import resolved
 from mslang.ir.visit import Path, conjuncts, free_vars, fresh, loads_of, substitute, walk
 from mslang.transform.analysis.accesses import guard_regions
@@ -31,6 +32,7 @@ from mslang.transform.analysis.position import (
     loop_ranges,
     loops_above,
     loops_between,
+    memory_at,
     ranges_above,
     region_outside,
     scope_body,
@@ -71,9 +73,37 @@ def _inside(path: Path, region: Region, above: Path) -> _Inside:
 
 def consumed_box(path: Path, region: Region, above: Path, buffer: Buffer | None = None) -> Box:
     """All that the block at the end of a path may access of a region in one iteration of the loops of `above`: a
-    dimension of the buffer whole, where its index cannot be bounded (without the buffer: MS390)."""
+    dimension of the buffer whole, where its index cannot be bounded or a `let` in these loops gives it (without the
+    buffer: MS390)."""
     found = _inside(path, region, above)
-    return arith.relax(found.box, found.inner, None if buffer is None else whole_box(buffer))
+    whole = None if buffer is None else whole_box(buffer)
+    box = arith.relax(found.box, found.inner, whole)
+    told = {s.name for s in path[len(above) :] if isinstance(s, Let)}
+    if not told:
+        return box
+    return tuple(_untold(r, told, None if whole is None else whole[k]) for k, r in enumerate(box))
+
+
+def _untold(r: Range, told: set[str], whole: Range | None) -> Range:
+    """A range that does not depend on these values, which have no meaning where the box is asked for."""
+    if told.isdisjoint(free_vars(r.start) | free_vars(r.extent)):
+        return r
+    if whole is None:
+        raise MsError(arith.unbounded(f"it depends on `{min(told)}`, which is told anew inside"))
+    return whole
+
+
+def steady_box(program: Program, path: Path, axes: Sequence[Axis], above: Path) -> Box:
+    """The values that some axes of a block take in one iteration of the loops of `above`: all that they can have, where
+    bounds that the program writes, or a `let`, would tell less."""
+    domain = tuple(Range(ZERO, a.extent) for a in axes)
+    fixed = {q.buffer.name for q in program.params if q.direction == "in"}
+    region = Region("", tuple(Range(Var(a.name), ONE) for a in axes))
+    found = consumed_box(path, region, above, Buffer("", "i64", tuple(a.extent for a in axes)))
+    return tuple(
+        r if all(storage_of(program, b) in fixed for b in loaded_by((r,))) else d
+        for r, d in zip(found, domain, strict=True)
+    )
 
 
 def produced_box(path: Path, region: Region, above: Path) -> Box | None:
@@ -86,7 +116,7 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
         return None
     short = narrowed(path)
     box = _provably_touched(short, region, above)
-    if box is None or loaded_by(box) & stored_under(path[len(above)]):
+    if box is None or memory_at(path, loaded_by(box)) & memory_at(path, stored_under(path[len(above)])):
         return None
     if short is path:
         return box

@@ -18,6 +18,7 @@ from mslang.transform.analysis.position import (
     block_at,
     loop_ranges,
     loops_between,
+    memory_at,
     ranges_above,
 )
 
@@ -106,7 +107,8 @@ def why_not_guarded_from_start(path: Path, first: Mapping[str, Expr]) -> str | N
     values = bindings(block)
     for c in conjuncts(block.predicate):
         plain = substitute(c, values)
-        changing = {x.buffer for x in loads_of(plain)} & stored_under(path[0]) if first else set()
+        asked = memory_at(path, (x.buffer for x in loads_of(plain)))
+        changing = asked & memory_at(path, stored_under(path[0])) if first else frozenset[str]()
         if changing:
             return f"the predicate of block `{block.name}` reads `{min(changing)}`, which changes meanwhile"
         if not _holds_before(plain, first, ranges):

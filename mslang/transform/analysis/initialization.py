@@ -16,7 +16,13 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Axis, Block, For, Region
 from mslang.ir.visit import Path, free_vars, loads_of, substitute, walk_paths
-from mslang.transform.analysis.accesses import body_footprint, init_footprint, updated_regions, written_by
+from mslang.transform.analysis.accesses import (
+    body_footprint,
+    init_footprint,
+    updated_regions,
+    why_several_names,
+    written_by,
+)
 from mslang.transform.analysis.cover import cuts_only_outside, image, produced_box
 from mslang.transform.analysis.definite_writes import (
     Box,
@@ -145,6 +151,9 @@ def why_not_from_scratch(path: Path) -> str | None:
     """None if the reduction of the block at the end of a path starts from scratch (see the module); a block without an
     init has no such reduction."""
     block = block_at(path)
+    several = why_several_names(path)
+    if several is not None:
+        return several
     for r in updated_regions(block):
         reason = why_not_overwritten(block, r.buffer)
         if reason is not None:
@@ -160,6 +169,8 @@ def regions_read(path: Path, above: Path) -> tuple[Region, ...]:
     own = written_by(block)
     found = tuple(dict.fromkeys((*block.reads, *updated_regions(block))))
     if block.init is None or own.isdisjoint(r.buffer for r in found) or not init_runs(path, above):
+        return found
+    if why_several_names(path) is not None:
         return found
     started = {b for b in own if why_not_overwritten(block, b) is None}
     return tuple(r for r in found if r.buffer not in started)

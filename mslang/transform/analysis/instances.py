@@ -20,6 +20,7 @@ from mslang.transform.analysis.position import (
     block_at,
     loop_ranges,
     loops_above,
+    memory_at,
     predicate_outside,
     ranges_above,
     scope_path,
@@ -172,11 +173,11 @@ def _standing(path: Path, above: Path) -> list[tuple[Expr, Expr]]:
     inside = {s.var for s in between if isinstance(s, For)}
     inside |= {a.name for s in between if isinstance(s, Block) for a in s.axes}
     told = ((c, substitute(c, bindings(block))) for c in conjuncts(block.predicate))
-    changing = stored_under(above[-1]) if above else frozenset[str]()
+    changing = memory_at(path, stored_under(above[-1])) if above else frozenset[str]()
     return [
         (c, e)
         for c, e in told
-        if inside.isdisjoint(free_vars(e)) and changing.isdisjoint(x.buffer for x in loads_of(e))
+        if inside.isdisjoint(free_vars(e)) and changing.isdisjoint(memory_at(path, (x.buffer for x in loads_of(e))))
     ]
 
 

@@ -11,7 +11,7 @@ from mslang.ir.program import For, Program, Region
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.region import resolved
 from mslang.ir.visit import Path, free_vars, map_region, substitute
-from mslang.transform.analysis.accesses import bound_regions, guard_regions, updated_regions
+from mslang.transform.analysis.accesses import bound_regions, guard_regions, updated_regions, why_several_names
 from mslang.transform.analysis.carried_dependence import (
     storages_of,
     touching_paths,
@@ -105,7 +105,9 @@ def _why_ordered(path: Path, chain: Sequence[For], order: Sequence[For]) -> str 
     """What a block combines over its reduction axes may come in another order only if a known reducer says so."""
     block = block_at(path)
     reducing = frozenset(v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding))
-    if _among(chain, reducing) == _among(order, reducing) or combines_in_any_order(block, known_reducers()):
+    if _among(chain, reducing) == _among(order, reducing):
+        return None
+    if combines_in_any_order(block, known_reducers()) and why_several_names(path) is None:
         return None
     return (
         f"the order in which block `{block.name}` combines values along loop `{_among(chain, reducing)[0]}` "

@@ -14,7 +14,7 @@ from mslang.ir.expr import Const, Select, Var
 from mslang.ir.find import block_paths
 from mslang.ir.program import Block, For, If, Program, Stmt, Store
 from mslang.ir.visit import Path, free_vars, stmt_exprs, walk, walk_expr
-from mslang.transform.analysis.accesses import why_not_own_elements
+from mslang.transform.analysis.accesses import why_not_own_elements, why_several_names
 from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import (
     DependenceKind,
@@ -127,7 +127,7 @@ def why_not_reduction(program: Program, path: Path, among: tuple[Stmt, ...] | No
         return form
     block = block_at(path)
     head = f"block `{block.name}` is not a reduction block"
-    others = why_not_own_elements(block)
+    others = why_several_names(path) or why_not_own_elements(block)
     if others is not None:
         return f"{head} (condition 6, it reads no other elements of its outputs than it writes): {others}"
     started = why_not_from_scratch(path)

@@ -21,6 +21,7 @@ from mslang.ir.program import Block, For, Program, Range, Region, Store
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.reduction import update_of
 from mslang.ir.visit import Path, free_vars, fresh, loads_of, stmt_exprs, substitute, walk
+from mslang.transform.analysis.accesses import why_several_names
 from mslang.transform.analysis.carried_dependence import storages_of
 from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.definite_writes import Box
@@ -53,7 +54,7 @@ def why_order_matters(program: Program, first: Under, second: Under) -> str | No
     written = {*storages_of(program, first.blocks), *storages_of(program, second.blocks)}
     for a in first.blocks:
         for b in second.blocks:
-            alike = _combined(block_at(a), block_at(b))
+            alike = _combined(a, b)
             for x, y in _meeting(program, a, b, written):
                 if x.buffer == y.buffer and x.buffer in alike:
                     continue
@@ -198,9 +199,12 @@ def _written_again(program: Program, first: _Side, second: _Side) -> bool:
     return covers(here, box, shape, ranges) and covers(image(block, first.region), box, shape, ranges)
 
 
-def _combined(one: Block, other: Block) -> frozenset[str]:
+def _combined(a: Path, b: Path) -> frozenset[str]:
     """The buffers that two blocks only update, by the same operator and without a start: in any order."""
-    if one.init or other.init or not all(combines_in_any_order(b) for b in (one, other)):
+    one, other = block_at(a), block_at(b)
+    if one.init or other.init or not all(combines_in_any_order(x) for x in (one, other)):
+        return frozenset()
+    if why_several_names(a) is not None or why_several_names(b) is not None:
         return frozenset()
     mine, its = _operators(one), _operators(other)
     return frozenset(n for n in mine.keys() & its.keys() if mine[n] is not None and mine[n] == its[n])

@@ -13,7 +13,7 @@ from mslang.ir.find import all_buffers, blocks_of, contents_of, joins_lanes, lea
 from mslang.ir.program import LOOP_KINDS, For, Program
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, walk, walk_paths
-from mslang.transform.analysis.accesses import why_not_own_elements
+from mslang.transform.analysis.accesses import why_not_own_elements, why_several_names
 from mslang.transform.analysis.carried_dependence import (
     reaches,
     shared_storages,
@@ -85,7 +85,7 @@ def why_not_joined_lanes(path: Path) -> str | None:
         )
     if not combines_in_any_order(block, known_reducers()):
         return f"the order in which block `{block.name}` combines values must be kept"
-    others = why_not_own_elements(block)
+    others = why_several_names(inside[0]) or why_not_own_elements(block)
     return None if others is None else f"block `{block.name}` reads elements that it does not update: {others}"
 
 

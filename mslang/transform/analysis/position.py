@@ -112,6 +112,16 @@ def scope_body(program: Program, path: Path) -> tuple[Stmt, ...]:
     return next(body for body in bodies(scope) if any(s is first for s in body))
 
 
+def memory_at(path: Path, names: Iterable[str]) -> frozenset[str]:
+    """The buffers whose memory names stand for at the end of a path: of a view of a block on it what it looks at."""
+    views = {v.buffer.name: v.source.buffer for s in path if isinstance(s, Block) for v in s.views}
+
+    def root(name: str) -> str:
+        return root(views[name]) if name in views else name
+
+    return frozenset(map(root, names)) if views else frozenset(names)
+
+
 def same_scope(a: Path, b: Path) -> bool:
     """Do the last statements of two paths stand in one scope? (A block's init and its body are two.)"""
     scope, other = scope_block(a), scope_block(b)

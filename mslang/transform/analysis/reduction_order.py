@@ -10,7 +10,7 @@ from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Axis, Block, For
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, free_vars
-from mslang.transform.analysis.accesses import why_not_own_elements
+from mslang.transform.analysis.accesses import why_not_own_elements, why_several_names
 from mslang.transform.analysis.position import block_at, loop_ranges, loops_above, ranges_above
 from mslang.transform.analysis.reducers import known_reducers
 
@@ -26,7 +26,8 @@ def runs_in_any_order(block: Block) -> bool:
 def why_not_in_sequence(path: Path) -> str | None:
     """None if a reduction may combine in any order, or provably does so in the order of its axes, the last fastest."""
     block = block_at(path)
-    if block.init is None or combines_in_any_order(block, known_reducers()):
+    free = combines_in_any_order(block, known_reducers()) and why_several_names(path) is None
+    if block.init is None or free:
         return None
     reduced = [a for a in block.axes if a.kind == "reduce"]
     used = _used(reduced, path)

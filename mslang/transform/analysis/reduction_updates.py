@@ -80,7 +80,7 @@ def reduction_of(block: Block, updates: Updates, reducers: Sequence[Reducer], pr
         return found
     for k, start in enumerate(updates.starts):
         dtype = all_dtypes(updates)[k]
-        allowed = {identity_of(found.reducer, k, dtype), *_finite(found.reducer.identity[k], dtype)}
+        allowed = {identity_of(found.reducer, k, dtype), *_finite(found.reducer, k, dtype)}
         if start not in allowed:
             raise refuse(
                 "MS370",
@@ -105,9 +105,13 @@ def own_loads(updates: Updates) -> tuple[Load, ...]:
     )
 
 
-def _finite(identity: int | float | Extreme, dtype: str) -> tuple[Const, ...]:
+def _finite(reducer: Reducer, k: int, dtype: str) -> tuple[Const, ...]:
     """The finite ends of a floating type: they do as well as the infinite ones, for what they are combined with is
-    combined with them already."""
+    combined with them already. Where the last of equals wins they do not: a part in which nothing was found would win
+    over an equal number that was."""
+    identity = reducer.identity[k]
+    if reducer.ordered and not reducer.keeps_first:
+        return ()
     limit = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38, "f64": 1.7976931348623157e308}
     if dtype not in limit or not isinstance(identity, Extreme):
         return ()

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import exp, sqrt
+from operator import add, mul
 
 import msgspec
 
 from mslang.ir import arith
 from mslang.ir.dtype import is_float
-from mslang.ir.expr import ONE, Binary, Call, Cast, Const, Expr, Load, Symbol, Unary, Var, children, dtype_of
+from mslang.ir.expr import (
+    ONE,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    DynamicRange,
+    Expr,
+    Load,
+    Symbol,
+    Unary,
+    Var,
+    dtype_of,
+)
 from mslang.ir.visit import loads_of, map_expr, walk_expr
 
 EXPONENTIALS = frozenset({"exp", "exp2"})
@@ -103,21 +118,52 @@ def _is_linear(e: Expr, difference: Expr) -> bool:
 
 
 def _is_positive(e: Expr) -> bool:
-    """Is an expression provably a positive finite number, the same everywhere in a program?"""
+    """Is an expression provably a positive finite number of its type, the same everywhere in a program?"""
+    return _magnitude(e) is not None
+
+
+def _magnitude(e: Expr) -> tuple[float, float] | None:
+    """Between which positive numbers an expression lies, all parts of it being ones that their types hold; or None."""
+    found = _exact_magnitude(e)
+    if found is None:
+        return None
+    low, high = _NORMAL.get(dtype_of(e), (1.0, 2.0**62))
+    return found if low <= found[0] <= found[1] <= high else None
+
+
+_NORMAL = {
+    "f16": (2.0**-13, 2.0**14),
+    "bf16": (2.0**-120, 2.0**120),
+    "f32": (2.0**-120, 2.0**120),
+    "f64": (2.0**-1000, 2.0**1000),
+}
+"""Positive numbers of floating types with room for what rounding adds: they are neither 0 nor infinite."""
+
+
+def _exact_magnitude(e: Expr) -> tuple[float, float] | None:
     match e:
         case Const(value=v):
-            return not isinstance(v, bool) and 0 < v < float("inf")
-        case Symbol():
-            return arith.proved(Binary("<=", ONE, e))
+            return (float(v), float(v)) if not isinstance(v, bool) and 0 < v < 2**1000 else None
+        case Symbol(domain=domain):
+            most = domain.hi if isinstance(domain, DynamicRange) else 2**40
+            return (1.0, float(most)) if arith.proved(Binary("<=", ONE, e)) else None
         case Cast(dtype=d, operand=x):
-            return is_float(d) and _is_positive(x)
-        case Call(name="sqrt" | "rsqrt", args=(x,)) | Call(name="exp", args=(Const() as x,)):
-            return _is_positive(x)
-        case Binary(op="*" | "+"):
-            return all(map(_is_positive, children(e)))
-        case Binary(op="/", left=a, right=b):
-            return is_float(dtype_of(a)) and _is_positive(a) and _is_positive(b)
-    return False
+            return _magnitude(x) if is_float(d) else None
+        case Call(name="exp", args=(Const(value=v),)):
+            return (exp(v),) * 2 if not isinstance(v, bool) and abs(v) < 600 else None
+        case Call(name="sqrt", args=(x,)) if (inner := _magnitude(x)) is not None:
+            return sqrt(inner[0]), sqrt(inner[1])
+        case Call(name="rsqrt", args=(x,)) if (inner := _magnitude(x)) is not None:
+            return 1 / sqrt(inner[1]), 1 / sqrt(inner[0])
+        case Binary(op="*" | "+" | "/" as op, left=a, right=b):
+            left, right = _magnitude(a), _magnitude(b)
+            if left is None or right is None or (op == "/" and not is_float(dtype_of(a))):
+                return None
+            if op == "/":
+                return left[0] / right[1], left[1] / right[0]
+            combine = mul if op == "*" else add
+            return combine(left[0], right[0]), combine(left[1], right[1])
+    return None
 
 
 __all__ = ["Exponential", "Multiple", "multiples"]

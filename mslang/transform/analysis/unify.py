@@ -16,7 +16,7 @@ from mslang.ir.find import blocks_of
 from mslang.ir.print import print_expr
 from mslang.ir.program import HOLDERS, Block, Buffer, Evaluate, For, If, Let, Program, Range, Stmt, Store
 from mslang.ir.text import kind_text
-from mslang.ir.visit import free_vars, substitute, walk_expr, zero_signs
+from mslang.ir.visit import free_vars, fresh, substitute, walk_expr, zero_signs
 from mslang.transform.analysis.reduction_order import runs_in_any_order
 
 FRAGMENTS = frozenset(HOLDERS)
@@ -108,7 +108,10 @@ def _flat(
             case Store(buffer=b, indices=xs, value=v):
                 yield Store(b, tuple(change(x) for x in xs), change(v))
             case Let(name=n, value=v, body=inner):
-                yield Let(n, change(v), several(inner))
+                # Bindings, put in below, name the loops around: a `let` may be called like one of them.
+                own = fresh(n, {*ranges, *(x for e in values.values() for x in free_vars(e))})
+                renamed = {**values, n: Var(own, dtype_of(v))}
+                yield Let(own, change(v), tuple(_flat(inner, renamed, ranges, kinds, what)))
             case If(condition=c, then=t, otherwise=o):
                 yield If(change(c), several(t), several(o))
             case Evaluate(value=v):

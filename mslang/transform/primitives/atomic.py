@@ -8,6 +8,7 @@ from mslang.ir.annotations import ATOMIC
 from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.find import all_buffers
 from mslang.ir.program import Program
+from mslang.ir.visit import loads_of
 from mslang.transform.analysis.dependence import storage_of
 from mslang.transform.analysis.position import block_at, block_path
 from mslang.transform.outcome import BlockRef, Outcome, refuse
@@ -74,7 +75,15 @@ def atomic(program: Program, block: BlockRef) -> Outcome:
             why="it does not only combine a value with one element by `+`, `min` or `max`",
             help="`fission` what else it does into a block of its own",
         )
-    store, _ = found
+    store, update = found
+    loads = (x for e in (update.value, *store.indices, old.predicate) for x in loads_of(e))
+    if any(storage_of(program, x.buffer) == storage_of(program, store.buffer) for x in loads):
+        raise refuse(
+            "MS322",
+            "atomic",
+            f"the updates of block `{old.name}` cannot be atomic",
+            why=f"it reads what it updates, `{store.buffer}`, through a view",
+        )
     buffer = all_buffers(program)[store.buffer]
     if storage_of(program, store.buffer) != store.buffer or buffer.scope not in ("global", "shared", "shared.dyn"):
         raise refuse(

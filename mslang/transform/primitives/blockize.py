@@ -13,7 +13,7 @@ from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Stmt
 from mslang.ir.region import infer_regions
 from mslang.ir.text import kind_text
 from mslang.ir.visit import Path, conjunction, free_vars, fresh
-from mslang.transform.analysis.accesses import updated_regions, why_not_own_elements
+from mslang.transform.analysis.accesses import updated_regions, why_not_own_elements, why_several_names
 from mslang.transform.analysis.initialization import why_may_not_iterate, why_not_overwritten
 from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once
 from mslang.transform.analysis.position import (
@@ -79,7 +79,7 @@ def blockize(program: Program, target: LoopOrBlocks) -> Outcome:
         - a binding or a predicate that loads what the blocks inside write
         - a predicate that leaves out some of what the axes run over, or tells apart instances that are the same by
           loops outside and inside
-        - an init that would not run as often as before
+        - an init that would not run as often as before, as where the loops inside give an opaque or a scan axis
         - a block with an init that hides what it accesses
         - blocks that do not stand side by side, that are in different scopes, or of which loops around all reduce
 
@@ -165,9 +165,8 @@ def _require_liftable(path: Path, inner: Sequence[For]) -> None:
     def refused(why: str) -> Exception:
         return refuse("MS378", PRIMITIVE, f"the init of block `{block.name}` cannot be lifted", why=why)
 
-    reason = why_not_own_elements(block) or next(
-        filter(None, (why_not_overwritten(block, r.buffer) for r in updated_regions(block))), None
-    )
+    reasons = (why_not_overwritten(block, r.buffer) for r in updated_regions(block))
+    reason = why_several_names(path) or why_not_own_elements(block) or next(filter(None, reasons), None)
     if reason is not None:
         raise refused(reason)
     spatial = frozenset(v for a in block.axes if a.kind == "spatial" for v in free_vars(a.binding))
@@ -185,7 +184,10 @@ def _require_liftable(path: Path, inner: Sequence[For]) -> None:
     if at_once is not None:
         raise refused(f"loop `{at_once.var}`, which reduces, is {at_once.kind}: its iterations are concurrent")
     own = {s.var for s in inner}
+    repeating = {s.var for s in inner if not arith.proved(Binary("<=", s.extent, ONE))}
     for a in block.axes:
+        if a.kind not in ("spatial", "reduce") and free_vars(a.binding) & repeating:
+            raise refused(f"it runs for each value of the {a.kind} axis `{a.name}`, which the loops inside give")
         mixed = free_vars(a.binding) & own & spatial
         if a.kind != "spatial" and mixed:
             raise refused(f"loop `{min(mixed)}` serves spatial and reduction axes")

@@ -29,7 +29,7 @@ from mslang.ir.find import path_to_block
 from mslang.ir.functions import FUNCTIONS
 from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
 from mslang.ir.visit import Path, free_vars, loads_of, map_expr, map_stmt_exprs, stmt_exprs, walk, walk_expr
-from mslang.transform.analysis.cover import consumed_box
+from mslang.transform.analysis.cover import steady_box
 from mslang.transform.analysis.position import axis_ranges, block_at, block_path, ranges_above, scope_path, taken_names
 from mslang.transform.kinds import Scope
 from mslang.transform.outcome import BlockRef, Outcome, refuse
@@ -201,7 +201,8 @@ def _staged(program: Program, name: str, formula: Expr, scope: str) -> tuple[Pro
     index = tuple(Var(n) for n in used)
     points = tuple(Range(i, ONE) for i in index)
     anchor: Path = path[: len(scope_path(path)) + 1]
-    box = consumed_box(path, Region("", points), anchor[:-1])
+    axes = {a.name: a for a in block.axes}
+    box = steady_box(program, path, [axes[n] for n in used], anchor[:-1])
     fill = Block(
         names.block,
         tuple(Axis(n, extents[n], "spatial", ZERO) for n in used),

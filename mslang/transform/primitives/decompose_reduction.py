@@ -11,6 +11,7 @@ from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Block, For, Program
 from mslang.ir.region import infer_regions
+from mslang.ir.text import kind_text
 from mslang.ir.visit import Path, free_vars, fresh, substitute
 from mslang.transform.analysis.accesses import init_footprint
 from mslang.transform.analysis.cover import produces_for
@@ -72,6 +73,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
         - a block that is not a reduction block (the condition that fails is named); others may write its buffers, too,
           if none of these stands under the loop, and no reader
         - a loop that is not above the block in its scope
+        - a branch, a `while` loop or a `let` between the loop and the block
         - a loop inside another that a reduction axis depends on: the initialisation would be repeated
         - another block under the loop that reads what the block writes before the reduction has started it, or that
           writes what the init, the predicate or the bounds of a loop read
@@ -92,6 +94,15 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
             "decompose_reduction",
             f"loop `{loop.name}` is not above block `{block.name}`",
             help=f"the loops above it are: {names or 'none'}",
+        )
+    between = next((s for s in path[len(above) : -1] if not isinstance(s, For)), None)
+    if between is not None:
+        raise refuse(
+            "MS314",
+            "decompose_reduction",
+            f"{kind_text(between)} stands between loop `{loop.name}` and block `{block.name}`",
+            why="the initialisation would be moved out of it",
+            help="decompose at a loop inside it",
         )
     reason = why_not_reduction(program, path, (top,)) or why_not_alone(program, path, top)
     if reason is not None:

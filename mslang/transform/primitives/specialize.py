@@ -23,6 +23,7 @@ from mslang.ir.expr import (
     dtype_of,
     with_children,
 )
+from mslang.ir.print import print_expr
 from mslang.ir.program import Block, For, If, Program, Range, Stmt
 from mslang.ir.visit import (
     Path,
@@ -132,6 +133,15 @@ def _require_known(program: Program, path: Path, condition: Expr) -> None:
             f"the condition depends on `{hidden[0]}`",
             why=f"it is decided before loop `{loop.var}`, where only the enclosing loops are known",
         )
+    ranges = ranges_above(path)
+    for x in walk_expr(condition):
+        if isinstance(x, Binary) and x.op in ("//", "%") and not _is_never_zero(x.right, ranges):
+            raise refuse(
+                "MS358",
+                "specialize",
+                f"the condition divides by `{print_expr(x.right)}`, which may be 0",
+                help="compare without a division, or divide by a positive size",
+            )
     known = {s.name for s in program.dynamic if isinstance(s, Symbol)}
     sizes = {x.name for x in walk_expr(condition) if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange)}
     if not sizes <= known:
@@ -141,6 +151,10 @@ def _require_known(program: Program, path: Path, condition: Expr) -> None:
             f"the program has no size `{min(sizes - known)}`",
             help="a condition may name sizes of the program, decisions and enclosing loops",
         )
+
+
+def _is_never_zero(e: Expr, ranges: Mapping[str, Range]) -> bool:
+    return arith.proved(Binary("<=", ONE, e), ranges) or arith.proved(Binary("<", e, ZERO), ranges)
 
 
 # ------------------------------------------------------------------ what follows from a condition

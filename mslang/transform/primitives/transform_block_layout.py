@@ -14,7 +14,7 @@ from mslang.ir.print import print_expr
 from mslang.ir.program import Axis, Block, For, Program, Range, Stmt, View
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, free_vars, fresh, map_region, substitute
-from mslang.transform.analysis.accesses import why_not_own_elements
+from mslang.transform.analysis.accesses import why_not_own_elements, why_several_names
 from mslang.transform.analysis.index_maps import NoImage, image, why_not_fitting
 from mslang.transform.analysis.initialization import why_not_from_scratch
 from mslang.transform.analysis.instances import loops_beyond_spatial
@@ -71,7 +71,7 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
     for a in old.axes:
         if a.kind not in ("spatial", "reduce"):
             raise refuse("MS389", primitive, f"axis `{a.name}` is {a.kind}", why="its iterations have an order")
-    reason = why_not_own_elements(old)
+    reason = why_several_names(path) or why_not_own_elements(old)
     if reason is not None:
         raise refuse(
             "MS389",

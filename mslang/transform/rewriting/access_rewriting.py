@@ -10,6 +10,7 @@ from mslang.ir.expr import Expr, Load
 from mslang.ir.program import Axis, Block, Evaluate, For, If, Let, Range, Stmt, Store, While
 from mslang.ir.visit import map_expr
 from mslang.transform.analysis.position import axis_ranges, loop_range
+from mslang.transform.rewriting.let_data import rebuilt_under
 
 Scope = Mapping[str, Range]
 """The ranges of the variables that an expression may use; what a `let` names has none."""
@@ -45,7 +46,8 @@ def _mapped(s: Stmt, scope: Scope, index: Indexing, block: Callable[[Block], Blo
             loop = replace(s, start=value(s.start), extent=value(s.extent))
             return replace(loop, body=several(s.body, {**scope, v: loop_range(loop)}))
         case Let(name=n):
-            return Let(n, value(s.value), several(s.body, {v: r for v, r in scope.items() if v != n}))
+            inside = {v: r for v, r in scope.items() if v != n}
+            return Let(n, value(s.value), rebuilt_under(s, lambda body: several(body, inside)))
         case If():
             return If(value(s.condition), several(s.then), several(s.otherwise))
         case While():
@@ -54,12 +56,12 @@ def _mapped(s: Stmt, scope: Scope, index: Indexing, block: Callable[[Block], Blo
             return Evaluate(value(s.value))
         case Block():
             own = axis_ranges(s)
-            inside = replace(
+            made = replace(
                 s,
                 axes=tuple(Axis(a.name, a.extent, a.kind, value(a.binding)) for a in s.axes),
                 predicate=value(s.predicate, {**scope, **own}),
                 init=None if s.init is None else several(s.init, own),
                 body=several(s.body, own),
             )
-            return block(inside)
+            return block(made)
     raise TypeError(f"not a statement: {s!r}")

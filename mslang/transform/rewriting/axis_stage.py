@@ -23,13 +23,14 @@ from mslang.ir.visit import (
     map_stmt_exprs,
     substitute,
 )
-from mslang.transform.analysis.cover import Box, consumed_box, produced_box
+from mslang.transform.analysis.cover import Box, produced_box, steady_box
 from mslang.transform.analysis.definite_writes import provably_stored, stored_under
 from mslang.transform.analysis.initialization import reads_only_its_own
 from mslang.transform.analysis.instances import loops_beyond_spatial, portable_predicate
 from mslang.transform.analysis.loop_kinds import require_shared_apart
 from mslang.transform.analysis.position import (
     block_at,
+    memory_at,
     ranges_above,
     taken_names,
 )
@@ -80,8 +81,8 @@ def staged(
     if writing:
         box, kept = _instances(path, old, used, anchor, primitive)
     else:
-        everywhere = Region("", tuple(Range(Var(n), ONE) for n in used.axes))
-        box = consumed_box(path, everywhere, above)
+        axes = {a.name: a for a in block.axes}
+        box = steady_box(program, path, [axes[n] for n in used.axes], above)
     copy = _copy(program, block, old, used, stage, box, kept, ranges_above(anchor), writing)
     behind = writing or stage.behind
     done = put(program, anchor, *((anchor[-1], copy.stmt) if behind else (copy.stmt, anchor[-1])))
@@ -121,8 +122,8 @@ def _instances(path: Path, old: Buffer, used: Used, anchor: Path, primitive: str
             why="a copy must not access what is not written",
         )
     kept = portable_predicate(path)
-    changing = stored_under(anchor[-1])
-    if kept is not None and any(x.buffer in changing for c in kept for x in loads_of(c)):
+    changing = memory_at(path, stored_under(anchor[-1]))
+    if kept is not None and changing & memory_at(path, (x.buffer for c in kept for x in loads_of(c))):
         kept = None
     if kept is None or any(not free_vars(c) <= set(used.axes) for c in kept):
         raise refuse(

@@ -24,7 +24,7 @@ from mslang.transform.analysis.carried_dependence import (
     touching_paths,
     why_not_private,
 )
-from mslang.transform.analysis.dependence import paths_touching
+from mslang.transform.analysis.dependence import paths_touching, storage_of
 from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.position import (
     block_at,
@@ -132,14 +132,15 @@ def _orders(var: str, path: Path) -> bool:
 
 
 def used_outside_of_blocks(program: Program, buffer: str) -> bool:
-    """Is a buffer read in a bound, a condition or a binding?"""
+    """Is a buffer, by whatever name, read in a bound, a condition or a binding?"""
+    storage = storage_of(program, buffer)
     exprs = (
         e
         for s in walk(program.body)
         if isinstance(s, For | If | Block)
         for e in ((*(a.binding for a in s.axes), s.predicate) if isinstance(s, Block) else stmt_exprs(s))
     )
-    return any(x.buffer == buffer for e in exprs for x in loads_of(e))
+    return any(storage_of(program, x.buffer) == storage for e in exprs for x in loads_of(e))
 
 
 def with_buffers(program: Program, path: Path, buffers: Sequence[Buffer]) -> Program:

@@ -11,6 +11,7 @@ from mslang.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Binary, Expr, Select
 from mslang.ir.program import Block, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
 from mslang.ir.visit import Path, free_vars, guarded, loads_of, replace_at, substitute
 from mslang.transform.analysis.position import loop_range
+from mslang.transform.rewriting.let_data import as_data
 
 
 def put(program: Program, path: Path, *new: Stmt) -> Program:
@@ -20,7 +21,11 @@ def put(program: Program, path: Path, *new: Stmt) -> Program:
 
 def tidy(e: Expr, ranges: Mapping[str, Range]) -> Expr:
     """An index in normal form, in which loops that run once still stand: whether a loop happens to run once must not
-    decide which axis it serves."""
+    decide which axis it serves. What has no range is named by a `let`, and may be data."""
+    return as_data(e, free_vars(e) - ranges.keys(), lambda x: _tidied(x, ranges))
+
+
+def _tidied(e: Expr, ranges: Mapping[str, Range]) -> Expr:
     simple = arith.simplify(e, ranges)
     lost = free_vars(e) - free_vars(simple)
     unit = {v for v in lost if v in ranges and arith.equal(ranges[v].extent, ONE)}

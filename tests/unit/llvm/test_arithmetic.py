@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mslang as ms
 from mslang.ir.build import ProgramBuilder, spatial
 from mslang.ir.operators import maximum, minimum, select
+from mslang.target.detect import host
 from tests.unit.llvm.support import binary_program, run
 
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
@@ -135,3 +137,33 @@ def test_the_smallest_integer_divided_by_minus_one_wraps_whatever_is_done_with_i
     actual = run(binary_program(lambda a, _: (a // -1 > 0).cast(dtype), len(x), dtype, kind), x, x)
     with np.errstate(over="ignore"):
         assert np.array_equal(actual, (-x > 0).astype(x.dtype))
+
+
+@pytest.mark.parametrize("op", ["//", "%"])
+@pytest.mark.parametrize(("dtype", "n"), [("i32", 13), ("i64", 7), ("u8", 50), ("i16", 29), ("u32", 13)])
+def test_lanes_that_do_not_act_divide_by_nothing(dtype: str, n: int, op: str) -> None:
+    """The tail of a row on the stack is not defined, and a vector that is divided by it was not either."""
+    text = f"""program p(A: {dtype}[{n}], out B: {dtype}[{n}]) {{
+        alloc t: {dtype}[{n}]
+        block c[i: {n}] {{ t[i] = {dtype}(3) }}
+        block d[i: {n}] {{ B[i] = A[i] {op} t[i] }}
+    }}
+    schedule s for p {{ c.i.unroll()
+        d.i.vectorize()
+        c.set_scope(t, local) }}"""
+    a = np.arange(n).astype({"i": "int", "u": "uint"}[dtype[0]] + dtype[1:])
+    found = ms.build(ms.parse(text).space("s").attempt(0).program)(a)
+    assert np.array_equal(found, a // 3 if op == "//" else a % 3)
+
+
+@pytest.mark.parametrize("target", ["avx2", None])
+def test_a_vector_of_constants_may_hold_a_divisor_of_0(target: str | None) -> None:
+    text = """program p(A: i64[8], K: bool[8], out B: i64[8]) {
+        block d[i: 8] { B[i] = select(K[i], A[i] // i, 7) }
+    }
+    schedule s for p { d.i.vectorize() }"""
+    a, k = np.arange(8) * 9, np.array([0, 1, 0, 1, 1, 1, 0, 1], bool)
+    if target is not None and not host().has("avx2"):
+        pytest.skip("this machine has no AVX2")
+    found = ms.build(ms.parse(text).space("s").attempt(0).program, target)(a, k)
+    assert np.array_equal(found, np.where(k, 9, 7))

@@ -1,7 +1,7 @@
 """Buffers that hand values from one iteration to the next live around the loop, others inside."""
 
 from mslang.kernel.nodes import Allocate, For
-from mslang.lower.carry import carried_between
+from mslang.lower.carry import carried_by
 from mslang.lower.passes import LOOPS, lower
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
@@ -37,9 +37,9 @@ HALF = parse_program(
 
 
 def test_what_is_handed_on():
-    assert carried_between(HANDED_ON) == {("T", "i")}
-    assert carried_between(OWN) == frozenset()
-    assert carried_between(HALF) == {("T", "j")}
+    assert carried_by(HANDED_ON).between == {("T", "i")}
+    assert carried_by(OWN).between == frozenset()
+    assert carried_by(HALF).between == {("T", "j")}
 
 
 def test_where_buffers_are_placed():
