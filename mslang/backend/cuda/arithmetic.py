@@ -138,7 +138,7 @@ def _signed(v: Value, dtype: str) -> Value:
 
 def _narrow(v: Value) -> Value:
     """The value of an operation that C computes as `int`, in its own type."""
-    if bits(v.dtype) >= 32 or v.dtype == "bool":
+    if bits(v.dtype) >= 32 and v.dtype != "bool":
         return v
     return Value(f"({NAMES[v.dtype]})({v.text})", v.dtype, Level.UNARY, v.bounds)
 

@@ -49,13 +49,14 @@ def finish(session: Session, target: Target) -> None:
 
 
 def _can_run(program: Program, target: Target) -> bool:
-    """Whether a program can be lowered for a GPU, and keeps its limits."""
+    """Whether a program can be lowered for a GPU and printed, and keeps its limits."""
+    from mslang.backend.cuda.source import cuda_source
     from mslang.lower.gpu import lower
     from mslang.lower.summary import require_within_limits
 
     try:
         require_within_limits(program, target)
-        lower(program, target)
+        cuda_source(lower(program, target), target)
     except MsError:
         return False
     return True

@@ -11,6 +11,7 @@ from mslang.backend.cuda.scope import Place, Scope
 from mslang.backend.cuda.types import HEADERS, INT, Level, Value, constant, fits
 from mslang.diagnostics import MsError, problem
 from mslang.ir.arith import simplify
+from mslang.ir.arith.data import may_overflow
 from mslang.ir.dtype import INDEX, bits, is_float
 from mslang.ir.expr import (
     Binary,
@@ -64,7 +65,7 @@ class ExpressionPrinter:
                 return scope.variables[key_of(e)]
             case Binary(op=op, left=left, right=right):
                 dtype = dtype_of(left)
-                exact = dtype == INDEX and not reads(e)
+                exact = dtype == INDEX and not reads(e) and not may_overflow(e)
                 return arithmetic.binary(self.used, op, self.value(left, scope), self.value(right, scope), dtype, exact)
             case Unary(op="not", operand=x):
                 return arithmetic.invert(self.value(x, scope))

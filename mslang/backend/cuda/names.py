@@ -10,6 +10,7 @@ from mslang.runtime.c_library import C_LIBRARY, WORDS
 _CUDA = """
     half nvcuda blockIdx threadIdx blockDim gridDim warpSize min max umin umax llmin llmax ullmin ullmax mul24 umul24
     saturate clock64 cospi sinpi sincospi cyl_bessel_i0 cyl_bessel_i1 erfcinv erfcx erfinv fdivide norm norm3d norm4d
+    atomicAdd atomicMin atomicMax atomicCAS
     normcdf normcdfinv rcbrt rhypot rnorm rnorm3d rnorm4d rsqrt signbit isfinite isinf isnan
 """
 

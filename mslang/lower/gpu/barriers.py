@@ -26,7 +26,7 @@ from mslang.ir.expr import ONE, ZERO, Binary, Call, Const, Expr, Load, MaskedLoa
 from mslang.ir.print import print_expr
 from mslang.ir.program import Range
 from mslang.ir.reduction import identity
-from mslang.ir.visit import conjuncts, free_vars, fresh, loads_of, substitute, walk_expr
+from mslang.ir.visit import conjunction, conjuncts, free_vars, fresh, loads_of, substitute, walk_expr
 from mslang.kernel import Allocate, Barrier, Body, Evaluate, For, Function, If, Invoke, Let, Module, Stmt, While, Within
 from mslang.kernel.visit import bodies, walk, with_bodies
 from mslang.lower.analysis import names
@@ -139,6 +139,10 @@ class _Pass:
         waiting = list(reversed(body))
         while waiting:
             s = waiting.pop()
+            told = self._told(s)
+            if told is not None:
+                waiting.append(told)
+                continue
             opened = self._opened(s, c)
             if opened is not None:
                 waiting += reversed(opened)
@@ -146,6 +150,27 @@ class _Pass:
             made, pending = self._statement(s, pending, c)
             out.extend(made)
         return tuple(out), pending
+
+    def _told(self, s: Stmt) -> Stmt | None:
+        """A branch or a loop whose condition or bounds load what is stored in it, with these in `let`s: all threads ask
+        for them before one of them stores."""
+        match s:
+            case If(condition=condition) if self._changes(s, (condition,)):
+                name = fresh("taken", names((s,)))
+                plain = tuple(p for p in conjuncts(condition) if not any(loads_of(p)))
+                return Let(name, condition, (replace(s, condition=conjunction((*plain, Var(name, "bool")))),))
+            case For(start=start, extent=extent) if self._changes(s, (start, extent)):
+                taken = names((s,))
+                first = fresh(f"{s.var}_start", taken)
+                trips = fresh(f"{s.var}_trips", taken | {first})
+                loop = replace(s, start=Var(first), extent=Var(trips))
+                return Let(first, start, (Let(trips, extent, (loop,)),))
+        return None
+
+    def _changes(self, s: Stmt, exprs: tuple[Expr, ...]) -> bool:
+        """Does a statement store to what expressions of it load, in memory that threads share?"""
+        loaded = {x.buffer for e in exprs for x in walk_expr(e) if isinstance(x, Load | MaskedLoad)} & self.watched
+        return bool(loaded) and any(a.write and a.buffer in loaded for x in walk((s,)) for a in direct(x))
 
     def _opened(self, s: Stmt, c: _Context) -> Body | None:
         """The statements to take in the place of one that holds a barrier and is not reached by all threads."""
@@ -174,6 +199,16 @@ class _Pass:
                         made.append(replace(x, body=(If(where, x.body),)))
                     case If(otherwise=()):
                         made.append(replace(x, condition=Binary("and", where, x.condition)))
+                    case If(condition=e) if not any(loads_of(e)):
+                        made.append(If(Binary("and", where, e), x.then))
+                        made.append(If(Binary("and", where, Unary("not", e)), x.otherwise))
+                    case If(condition=e):
+                        name = fresh("chosen", names((s,)))
+                        asked = Binary("and", where, e)
+                        no = Binary("and", where, Unary("not", Var(name, "bool")))
+                        made.append(Let(name, asked, (If(Var(name, "bool"), x.then), If(no, x.otherwise))))
+                    case While():
+                        raise _refused(x)
                     case _:
                         made.append(If(where, (x,)))
         return tuple(made)
@@ -192,8 +227,8 @@ class _Pass:
         found = tuple(k._replace(fixed=frozenset(c.loops)) for k in self._accesses(s, c))
         if isinstance(s, For) and not self._diverges(s, c) and (any(k.access.write for k in found) or _lands(s)):
             return self._loop(s, pending, c)
-        if isinstance(s, While) and not self._diverges(s, c) and self._needs_barrier(s, c):
-            raise _refused(s)
+        if isinstance(s, While) and not self._diverges(s, c) and any(k.access.write for k in found):
+            return self._repeated(s, pending, c)
         if isinstance(s, If) and not self._diverges(s, c) and self._needs_barrier(s, c):
             return self._branches(s, pending, c)
         if _waits(s):
@@ -217,13 +252,25 @@ class _Pass:
         if s.extent != ONE and left:
             # what the iteration before left open meets what this one begins with
             body, left = self._again(s.body, _outside(left, c), inner)
-        head = self._head(body, inner)
-        before, pending = self._waited(pending, head)
+        own, head = self._own(s, c), self._head(body, inner)
+        before, pending = self._waited(pending, (*own, *head))
         made = replace(s, body=body)
         return (*before, made), (
-            *(_under_way(pending) if _ends_apart((made,)) else pending),
+            *(_under_way(pending) if _ends_apart((made,)) else (*pending, *own)),
             *_outside(left, c),
         )
+
+    def _repeated(self, s: While, pending: Pending, c: _Context) -> tuple[Body, Pending]:
+        """A loop whose condition is one for all threads, asked again after each iteration: not before all of them have
+        stored what it asks for, and nothing is stored before all have asked."""
+        asked = self._own(s, c)
+        before, pending = self._waited(pending, (*asked, *self._head(s.body, c)))
+        body, left = self.body(s.body, asked, c)
+        head = self._head(body, c)
+        left = _outside(left, c)
+        if self._meet(left, (*asked, *head)):
+            body, left = (*body, Barrier()), _under_way(left)
+        return (*before, replace(s, body=body)), (*pending, *asked, *left)
 
     def _again(self, body: Body, carried: Pending, c: _Context) -> tuple[Body, Pending]:
         made, left = self.body(body, carried, c)

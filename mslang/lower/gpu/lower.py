@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mslang.diagnostics import ScheduleError, TargetError
 from mslang.ir.program import Program
 from mslang.kernel import Module
 from mslang.kernel.visit import map_functions
@@ -11,6 +12,7 @@ from mslang.lower.gpu.barriers import synchronized
 from mslang.lower.gpu.fetch import fetched
 from mslang.lower.gpu.invariants import lifted
 from mslang.lower.gpu.launches import launches
+from mslang.lower.gpu.own_updates import plainly
 from mslang.lower.gpu.pipeline import staged
 from mslang.lower.gpu.predicates import decided
 from mslang.lower.gpu.reduction import joined
@@ -22,6 +24,7 @@ from mslang.lower.gpu.warps import exchanged
 from mslang.lower.init import hoist
 from mslang.lower.passes import Pass
 from mslang.target.description import Target
+from mslang.transform.analysis.threads import require_one_index
 
 PASSES = (
     Pass("launches", launches, "top-level nests become functions, bound loops the variables of their axes"),
@@ -41,13 +44,13 @@ PASSES = (
 
 
 def prepared(program: Program) -> Program:
-    """What is done while a program still has blocks: what these allocate is their own, threads share out the copies
-    that are marked, and combine the parts of the reductions that they share out.
+    """What is done while a program still has blocks: what these allocate is their own, and updated plainly; threads
+    share out the copies that are marked, and combine the parts of the reductions that they share out.
 
     Raises:
         TargetError: MS435, the threads cannot combine what they have; MS437, they cannot share a block's memory.
     """
-    return joined(fetched(private(program)))
+    return joined(fetched(private(plainly(program))))
 
 
 def lower(program: Program, target: Target) -> Module:
@@ -55,6 +58,11 @@ def lower(program: Program, target: Target) -> Module:
 
     Raises:
         MsError: MS405, MS406, MS409, as of `mslang.lower.lower`.
-        TargetError: MS430 to MS439, the schedule cannot be run by a GPU's threads as it stands.
+        TargetError: MS430 to MS439, the schedule cannot be run by a GPU's threads as it stands; MS317, MS395, loops of
+            one axis inside each other are not one index.
     """
+    try:
+        require_one_index(program, "lower")
+    except ScheduleError as error:
+        raise TargetError(error.diagnostic) from error
     return passes.lower(prepared(program), target, passes=PASSES)

@@ -177,6 +177,8 @@ class _Copying:
 
     def start(self, buffer: str, indices: tuple[Expr, ...], size: int) -> tuple[Expr, ...] | None:
         """The first element of neighbours that provably start at a multiple of their size."""
+        if not indices:
+            return ()
         *others, last = indices
         if any(isinstance(x, Ramp) for x in others) or (isinstance(last, Ramp) and last.stride != 1):
             return None

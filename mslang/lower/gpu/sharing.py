@@ -38,6 +38,8 @@ class Site(NamedTuple):
     """For each axis the loops around its innermost loop: all threads are in the same iteration of them."""
     collective: bool
     """Is it part of an instruction that the lanes of a warp run together?"""
+    asked: bool = False
+    """Is it read by a condition, a bound or a `let`, which every block and thread evaluates?"""
 
     def place(self, held: Iterable[str] = ()) -> Place:
         """The access with the axes `held` at 0."""
@@ -66,7 +68,9 @@ def _sites(body: Body, c: _Context) -> Iterator[Site]:
         inputs = c.inputs if value is None else (*c.inputs, value)
         for a in direct(s):
             indices = tuple(simpler(substitute(i, c.values), c.ranges) for i in a.indices)
-            yield Site(a._replace(indices=indices), c.bound, c.ranges, inputs, c.facts, c.outside, c.collective)
+            asked = isinstance(s, If | While | For | Let)
+            access = a._replace(indices=indices)
+            yield Site(access, c.bound, c.ranges, inputs, c.facts, c.outside, c.collective, asked)
         inner = _inside(s, c)
         for k, b in enumerate(bodies(s)):
             if isinstance(s, If) and k == 0:
@@ -260,7 +264,7 @@ def check_blocks(nest: Body, extents: Extents, workspaces: frozenset[str], param
 
 
 def _check_apart(name: str, w: Site, other: Site, axis: str) -> None:
-    a, b = (x.place(() if x.bound.get(axis) else (axis,)) for x in (w, other))
+    a, b = (x.place(() if x.bound.get(axis) or x.asked else (axis,)) for x in (w, other))
     if apart(a, b, (axis,)):
         return
     what = "written" if other.access.write else "read"

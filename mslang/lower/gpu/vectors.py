@@ -160,14 +160,16 @@ class _Lanes:
         return conjunction(tuple(parts)) if parts else TRUE
 
     def _uniform(self, e: Expr) -> bool:
-        """`x + k·v < 0`, where x is a multiple of more than the lanes add to it."""
+        """`x + k·v < 0`, where x, and what vectors before add to it, is a multiple of more than the lanes add."""
         found = linear.condition(e)
         if found is None or found.relation != "<":
             return False
         k = found.form.terms.get(self.var, 0)
         rest = gcd(found.form.constant, *(c for v, c in found.form.terms.items() if v != self.var))
-        start = self.ranges[self.var].start
-        return k > 0 and start == Const(0) and k * self.lanes <= rest
+        over = self.ranges[self.var]
+        if over.extent != Const(self.lanes):
+            rest = gcd(rest, k * self.lanes)
+        return k > 0 and over.start == Const(0) and k * self.lanes <= rest
 
 
 def _neighbours(indices: tuple[Expr, ...]) -> bool:

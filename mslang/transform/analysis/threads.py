@@ -7,14 +7,15 @@ where each of them would store the same values at the same places, in memory tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
 from mslang.ir.find import all_buffers, contents_of, leaf_paths
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, For, If, Let, Program, Stmt, While
-from mslang.ir.visit import Path, free_vars, stmt_exprs, walk, walk_paths
+from mslang.ir.visit import Path, bodies, free_vars, stmt_exprs, walk, walk_paths
 from mslang.transform.analysis.dependence import paths_touching, storages_read, storages_written
 from mslang.transform.analysis.position import block_at, is_under, loop_at
 from mslang.transform.outcome import refuse
@@ -24,11 +25,19 @@ SHARED_SCOPES = frozenset({"global", "shared", "shared.dyn"})
 
 
 def require_one_index(program: Program, primitive: str) -> None:
-    """Check that loops of one `threadIdx` axis inside each other may be one thread index.
+    """Check that loops of one `threadIdx` axis inside each other may be one thread index; of others none may.
 
     Raises:
         ScheduleError: MS395, they have different extents; MS317, the threads would not share out what is inside.
     """
+    for top, loop in _nested_blocks(program.body):
+        raise refuse(
+            "MS317",
+            primitive,
+            f"loop `{loop.var}` is inside the {loop.kind} loop `{top.var}`: they are one index",
+            why="each block, or virtual thread, would run only those iterations in which both are the same",
+            help="bind each loop of a nest to an axis of its own",
+        )
     for outer, path in _nested(program.body, ()):
         loop, top = loop_at(path), loop_at(outer)
         if not arith.equal(loop.extent, top.extent):
@@ -52,6 +61,20 @@ def _not_shared_out(primitive: str, top: For, loop: For, reason: str) -> Schedul
         why=reason,
         help="bind each loop of a nest to an axis of its own, or copy to shared memory what all the threads need",
     )
+
+
+def _nested_blocks(
+    body: tuple[Stmt, ...], above: Mapping[str, For] = MappingProxyType({})
+) -> Iterator[tuple[For, For]]:
+    """The loops of blocks, and of virtual threads, inside others of their axis."""
+    for s in body:
+        inside = above
+        if isinstance(s, For) and s.kind.startswith(("blockIdx", "vthread")):
+            if s.kind in above:
+                yield above[s.kind], s
+            inside = {**above, s.kind: s}
+        for b in bodies(s):
+            yield from _nested_blocks(b, inside)
 
 
 def _nested(body: tuple[Stmt, ...], above: Path) -> Iterator[tuple[Path, Path]]:
