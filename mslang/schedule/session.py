@@ -122,7 +122,15 @@ class Session:
     def _loop_operand(self, loop: LoopRef) -> Operand:
         path = path_to_loop(self.program, loop.name)
         assert path is not None
-        block = next(iter(blocks_of((path[-1],), into_blocks=False)))
+        block = next(iter(blocks_of((path[-1],), into_blocks=False)), None)
+        if block is None:
+            raise ScheduleError(
+                problem(
+                    "MS203",
+                    f"no block is in loop `{loop.name}`",
+                    why="a trace names a loop by a block in it",
+                )
+            )
         down = path_to_block(self.program, block.name)
         assert down is not None
         base = self.operand(self.handles.handle(BlockRef(block.name))).base

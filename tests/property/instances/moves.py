@@ -88,8 +88,9 @@ class Board:
         return found
 
     def lists(self) -> list[tuple[Stmt, ...]]:
-        """Every list of statements."""
-        return [self.program.body, *(x for s in self.statements for x in bodies(s))]
+        """Every list of statements, but for those in blocks that hold no blocks."""
+        every = (self.program.body, *(x for s in self.statements for x in bodies(s)))
+        return [x for x in every if all(self.below(s) for s in x)]
 
     def below(self, s: Stmt) -> list[Block]:
         """The blocks in a statement, those in blocks left out."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
-from tests.property.instances import branched, deciding, misleading, nests, reductions, shared
+from tests.property.instances import branched, deciding, enclosed, misleading, nests, reductions, shared
 from tests.property.instances.scene import Buffer, Dim, Scene
 from tests.property.instances.sites import Lines, indented
 
@@ -81,7 +81,7 @@ ALSO: Mapping[str, Callable[[Scene], Lines]] = {
 
 
 UNUSUAL = 0.12
-"""How often a program has one nest more, of those that few programs have."""
+"""How often a program has one nest more, of those that few programs have: twice."""
 
 
 class Drawn(msgspec.Struct, frozen=True):
@@ -106,18 +106,19 @@ def draw(rng: random.Random, focus: str = "", also: str = "") -> Drawn:
         lines += kind(scene)
     if also:
         lines += ALSO[also](scene)
-    lines += _unusual(scene, random.Random("\n".join(["unusual", *lines])))
+    lines += _unusual(scene, random.Random("\n".join(["unusual", *lines])), (*misleading.KINDS, *branched.KINDS))
+    lines += _unusual(scene, random.Random("\n".join(["enclosed", *lines])), enclosed.KINDS)
     _spread(scene, random.Random("\n".join(lines)))
     text = _text(scene, lines)
     return Drawn(parse_program(text), text, scene.indices, scene.sizes, frozenset(scene.compared))
 
 
-def _unusual(scene: Scene, rng: random.Random) -> Lines:
-    """One nest more, or none; from a source of its own: pairs without stay what they were."""
+def _unusual(scene: Scene, rng: random.Random, kinds: Sequence[Callable[[Scene], Lines]]) -> Lines:
+    """One nest more of some kinds, or none; from a source of its own: pairs without stay what they were."""
     if rng.random() >= UNUSUAL:
         return []
     before, scene.rng = scene.rng, rng
-    lines = rng.choice((*misleading.KINDS, *branched.KINDS))(scene)
+    lines = rng.choice(kinds)(scene)
     scene.rng = before
     return lines
 
