@@ -302,7 +302,8 @@ class Methods:
             }
 
         Rejects:
-            - a condition on data, on the loop itself or those inside, or on sizes that the program has not
+            - a condition on data, on the loop itself or those inside, or on sizes that the program has not; one that divides
+              by what may be 0
             - a concurrent loop, around it or in it, if its iterations would share a buffer
 
         Source: not in TVM
@@ -1074,6 +1075,7 @@ class Methods:
             - a block that is not a reduction block (the condition that fails is named); others may write its buffers, too,
               if none of these stands under the loop, and no reader
             - a loop that is not above the block in its scope
+            - a branch, a `while` loop or a `let` between the loop and the block
             - a loop inside another that a reduction axis depends on: the initialisation would be repeated
             - another block under the loop that reads what the block writes before the reduction has started it, or that
               writes what the init, the predicate or the bounds of a loop read
@@ -1296,7 +1298,7 @@ class Methods:
             - a binding or a predicate that loads what the blocks inside write
             - a predicate that leaves out some of what the axes run over, or tells apart instances that are the same by
               loops outside and inside
-            - an init that would not run as often as before
+            - an init that would not run as often as before, as where the loops inside give an opaque or a scan axis
             - a block with an init that hides what it accesses
             - blocks that do not stand side by side, that are in different scopes, or of which loops around all reduce
 
