@@ -247,6 +247,8 @@ def unwritten(argument: Argument, kind: Kind, resolve: Callable[[Operand], objec
             return tuple(unwritten(x, kind, resolve) for x in argument)
         case None if kind is Kind.FACTORS:
             return HOLE
+        case "root" | "inline" as label if kind is Kind.LOCATION:
+            return Location(label)
     return argument
 
 

@@ -15,6 +15,7 @@ from mslang.ir.arith.evaluate import UndefinedResult
 from mslang.ir.expr import Const, Domain, Expr
 from mslang.schedule import distribution
 from mslang.schedule.distribution import Number, Values
+from mslang.schedule.memo import exact
 from mslang.schedule.seeds import generator
 from mslang.schedule.trace import Label, Value
 
@@ -62,15 +63,11 @@ class Alternatives(msgspec.Struct, frozen=True):
 
 
 class Structural(msgspec.Struct, frozen=True):
-    """A structural decision: its address, its domain, and the outcome that its text pins it to, if any.
-
-    `implied` are the outcomes that follow from a trace's source: `s` for the union `s | r`.
-    """
+    """A structural decision: its address, its domain, and the outcome that its text pins it to, if any."""
 
     address: str
     alternatives: Alternatives
     given: Value | None = None
-    implied: tuple[Label, ...] = ()
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -243,12 +240,15 @@ def _frozen(value: Value) -> Value:
 
 
 def _same(label: Label, other: object) -> bool:
-    """Whether two labels are equal and of one type; NaN equals itself."""
-    return type(label) is type(other) and (label == other or (label != label and other != other))
+    """Whether two labels are equal and of one type; NaN equals itself, and 0.0 is not -0.0."""
+    return exact(label) == exact(other)
 
 
 def _distinct(labels: Iterable[Label]) -> Iterator[Label]:
-    return (x for _, x in dict.fromkeys((type(x), x) for x in labels))
+    found: dict[object, Label] = {}
+    for x in labels:
+        found.setdefault(exact(x), x)
+    return iter(found.values())
 
 
 def _after(labels: Iterator[Label], answer: Label) -> Label | None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from mslang.diagnostics import RequireFailed, ScheduleError, problem
 from mslang.ir import arith
 from mslang.ir.arith.domain import is_dynamic
@@ -92,18 +94,23 @@ class Draws:
         self.events.append(decision)
         return sampling.symbols(address, domain)
 
-    def choose(
-        self, address: str, alternatives: Alternatives, given: Value | None = None, implied: tuple[Label, ...] = ()
-    ) -> Label:
+    def choose(self, address: str, alternatives: Alternatives, given: Value | None = None) -> Label:
         """Decide structure: a fork's case, a location, an order."""
         if not alternatives.labels and not alternatives.orders:
             raise ScheduleError(problem("MS203", f"`{address}` has nothing to choose from"))
-        choice = Structural(address, alternatives, self._given(address, given), implied)
+        choice = Structural(address, alternatives, self._given(address, given))
         label = self.decider.structure(choice)
-        if label not in implied:
-            self.values[address] = label
+        self.values[address] = label
         self.events.append(Chosen(choice, label))
         return label
+
+    def imply(self, address: str) -> None:
+        """Leave an outcome out of the values: it follows from the source of the trace."""
+        del self.values[address]
+        self.events = [
+            replace(e, implied=True) if isinstance(e, Chosen) and e.choice.address == address else e
+            for e in self.events
+        ]
 
     def record(self, address: str, value: object) -> None:
         """Record the value of a decision in the schedule: its symbols, or its structural outcome."""

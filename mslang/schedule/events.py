@@ -9,10 +9,12 @@ from mslang.schedule.trace import Label
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A structural decision and its outcome."""
+    """A structural decision and its outcome; `implied` where that follows from a trace's source: from the schedule `s`
+    for the union `s | r`."""
 
     choice: Structural
     label: Label
+    implied: bool = False
 
 
 class Branched(msgspec.Struct, frozen=True):

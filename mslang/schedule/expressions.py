@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Expr, Symbol
 from mslang.ir.expr import Var as IrVar
-from mslang.ir.program import LOOP_KINDS, SCOPES
+from mslang.ir.program import SCOPES
 from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group, Kind, Signature
-from mslang.ops.words import ACCESSES, COPIES, ELEMENT_TYPES, TAILS
+from mslang.ops.words import ACCESSES, ELEMENT_TYPES, TAILS, WORDS
 from mslang.schedule import values
 from mslang.schedule.arguments import refuse_keywords
 from mslang.schedule.frames import Frame, element_name
@@ -35,9 +35,6 @@ from mslang.transform.registry import OPERATIONS
 
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
-
-WORDS = SCOPES | LOOP_KINDS | {*TAILS, *COPIES, *ACCESSES, *ELEMENT_TYPES}
-"""Words that evaluate to themselves unless something else has their name."""
 
 WORDS_OF: Mapping[Kind | None, Collection[str]] = {
     Kind.TAIL: TAILS,

@@ -302,8 +302,8 @@ class Methods:
             }
 
         Rejects:
-            - a condition on data, on the loop itself or those inside, or on sizes that the program has not; one that divides
-              by what may be 0
+            - a condition on data, on the loop itself or those inside, or on sizes that the program has not
+            - a condition that divides by what may be 0
             - a concurrent loop, around it or in it, if its iterations would share a buffer
 
         Source: not in TVM

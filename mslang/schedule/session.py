@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from mslang.diagnostics import MsError, ScheduleError, problem
-from mslang.ir.expr import Const, Expr
+from mslang.ir.expr import Const, Expr, Symbol
 from mslang.ir.find import all_buffers, blocks_of, contents_of, loops_of, path_to_block, path_to_loop, used_names
 from mslang.ir.program import For, Program
 from mslang.ir.visit import free_vars, fresh, walk
 from mslang.ops.signature import Group, Signature
+from mslang.ops.words import WORDS
 from mslang.schedule import memo, sampling
 from mslang.schedule.arguments import Bound, bind, lowered, resolved, written
 from mslang.schedule.decisions import Alternatives, Decider
@@ -33,7 +34,9 @@ from mslang.transform.outcome import Handle as Ref
 from mslang.transform.registries import REGISTRY, Registry
 from mslang.transform.rename import rename
 
-SAID = frozenset({"none", "inf", "nan", "min", "max"})
+SAID = frozenset({"none", "inf", "nan", "min", "max", "root", "inline", "at", "machine"}).union(
+    w.partition(".")[0] for w in WORDS
+)
 """Words that the text of a trace says: no result has such a name, which would hide them."""
 
 Names = Sequence[str | None] | Callable[[int], Sequence[str | None]]
@@ -51,6 +54,7 @@ class Session:
         self.handles = HandleTable()
         self.instructions: list[Instruction] = []
         self._names: dict[str, object] = {}
+        self._sizes = frozenset(s.name for s in program.dynamic if isinstance(s, Symbol))
         for block in blocks_of(program.body):
             self._bind(self.handles.handle(BlockRef(block.name)), block.name)
         for buffer in all_buffers(program):
@@ -300,12 +304,13 @@ class Session:
         wanted = [(names[k] if k < len(names) else None) or r.name for k, r in enumerate(outcome.handles)]
         new = used - used_names(self.program)
         kept = [
-            n == r.name and n not in self._names and n not in SAID for n, r in zip(wanted, outcome.handles, strict=True)
+            n == r.name and n not in self._names and n not in SAID and n not in self._sizes
+            for n, r in zip(wanted, outcome.handles, strict=True)
         ]
         if all(kept) and used.isdisjoint(drawn) and new.isdisjoint(self._names):
             return outcome
         taken = set(used)
-        taken.update(self._names, SAID, drawn)
+        taken.update(self._names, SAID, self._sizes, drawn)
         renaming: dict[Ref, str] = {r: fresh(r.name, taken) for r in _called(outcome.program, used & drawn)}
         # A trace refers to a block or buffer that no result stands for by its own name.
         new = (new & self._names.keys()) - {r.name for r in (*outcome.handles, *renaming)}
@@ -352,7 +357,8 @@ class Session:
         if domain is not None:
             self._require_own_name(address)
         self.draws.claim(address)
-        result = fresh(name, self._names.keys() | SAID)
+        inside = contents_of(self.program.body)
+        result = fresh(name, self._names.keys() | SAID | self._sizes | inside.blocks | {*all_buffers(self.program)})
         try:
             value = (
                 self._structural(op, args, address, result, given)
@@ -395,10 +401,12 @@ class Session:
                 return tuple(things[k] for k in order)
         things = sampling.listed(args["values"], op)
         weights = sampling.weights_of(args["weights"], len(things))
-        plain = all(isinstance(x, bool | int | float | str) for x in things)
-        labels: tuple[Label, ...] = things if plain else tuple(range(len(things)))  # type: ignore[assignment]
-        label = self.draws.choose(address, Alternatives(labels, weights), given)
-        return label if plain else things[int(label)]  # type: ignore[arg-type]
+        # By what a trace says, so that it draws from the same; handles, which it says otherwise, by their numbers.
+        said = [written(x, self.operand) for x in things]
+        plain = all(isinstance(x, bool | int | float | str) for x in said)
+        labels: tuple[Label, ...] = tuple(said) if plain else tuple(range(len(things)))  # type: ignore[arg-type]
+        drawn = memo.exact(self.draws.choose(address, Alternatives(labels, weights), given))
+        return next(x for x, label in zip(things, labels, strict=True) if memo.exact(label) == drawn)
 
     def _location(self, label: str, name: str) -> Location:
         loop = self.handles.handle(LoopRef(label[3:-1])) if label.startswith("at(") else None

@@ -155,7 +155,7 @@ def sketch_of(session: Session, *, target: str | None = None, source: str | None
         tuple(e for e in events if isinstance(e, Constraint)),
         tuple(Guard(e.question, e.answer) for e in events if isinstance(e, Branched)),
         tuple(d.address for d in made),
-        tuple(e.choice.address for e in events if isinstance(e, Chosen) and e.label in e.choice.implied),
+        tuple(e.choice.address for e in events if isinstance(e, Chosen) and e.implied),
         session.blocks(),
         tuple(d.address for d in made if d.given is None),
     )

@@ -31,6 +31,7 @@ from mslang.schedule.decisions import (
 )
 from mslang.schedule.distribution import Number, objection
 from mslang.schedule.events import Branched, Chosen, Event
+from mslang.schedule.memo import exact
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import Sketch, sketch_of
 from mslang.schedule.trace import Label, Trace, Value
@@ -117,7 +118,7 @@ class _Node:
     def __init__(self) -> None:
         self.events: list[Decision | Constraint] = []
         self.fork: Chosen | Branched | None = None
-        self.children: dict[tuple[type, Label], _Node] = {}
+        self.children: dict[object, _Node] = {}
         self.leaf: _Leaf | None = None
 
 
@@ -205,7 +206,7 @@ class Space:
                 for event in node.events:
                     if isinstance(event, Decision):
                         values[event.address] = drawing.number(event, values)
-                node = None if node.fork is None else node.children.get(_key(_answer(node.fork, drawing, values)))
+                node = None if node.fork is None else node.children.get(exact(_answer(node.fork, drawing, values)))
             return _found(self._grow(Drawing(seed, attempt=attempt)))
         except NoValue as failure:
             return Illegal((), failure.diagnostic)
@@ -240,7 +241,7 @@ class Space:
                 return rejection
             if node.leaf is not None:
                 return self._arrive(node.leaf, drawing, values)
-            child = None if node.fork is None else node.children.get(_key(_answer(node.fork, drawing, values)))
+            child = None if node.fork is None else node.children.get(exact(_answer(node.fork, drawing, values)))
             if child is not None:
                 node = child
                 continue
@@ -384,7 +385,7 @@ def _graft(root: _Node, events: list[Event], leaf: _Leaf) -> None:
             case Chosen() | Branched():
                 answer = event.label if isinstance(event, Chosen) else event.answer
                 node.fork = event
-                node = node.children.setdefault(_key(answer), _Node())
+                node = node.children.setdefault(exact(answer), _Node())
                 known = _complete(node)
             case _ if not known:
                 node.events.append(event)
@@ -393,10 +394,6 @@ def _graft(root: _Node, events: list[Event], leaf: _Leaf) -> None:
 
 def _complete(node: _Node) -> bool:
     return node.fork is not None or node.leaf is not None
-
-
-def _key(answer: Label) -> tuple[type, Label]:
-    return type(answer), answer
 
 
 def _answer(fork: Chosen | Branched, drawing: Drawing, values: dict[str, Number]) -> Label:

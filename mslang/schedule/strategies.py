@@ -23,6 +23,7 @@ from mslang.schedule.values import describe
 from mslang.sema.module import Found, Module
 from mslang.sema.native import TARGET_KINDS, Native
 from mslang.sema.program import instantiate, size_values
+from mslang.sema.refer import dotted_name
 from mslang.sema.targets import describe as describe_target
 from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
@@ -211,11 +212,19 @@ class _Runner:
         assert isinstance(item, tree.Schedule) and item.source is not None
         frame = Frame(place_of(found))
         try:
-            value = evaluate(self.it, item.source, frame)
+            value = self._operand(item.source, found, frame)
             with self.it.session.draws.pinned(pin_values(item.pins or ())):
                 return self.run(value, top=top)
         except MsError as error:
             raise frame.blame(error, item.source.span) from error
+
+    def _operand(self, part: tree.Expr, found: Found, frame: Frame) -> object:
+        """What a part of a strategy is: an item of the file, even if a block or buffer of the program is called so."""
+        name = dotted_name(part) if isinstance(part, tree.Ref | tree.Member) else None
+        thing = None if name is None else found.module.find(name)
+        if isinstance(thing, Found) and isinstance(thing.item, tree.Schedule | tree.Space | tree.Rule | tree.Fn):
+            return ItemValue(thing, str(name))
+        return evaluate(self.it, part, frame)
 
     def _strategy(self, part: tree.Strategy, found: Found, unions: _Unions, top: bool) -> str | None:
         frame = Frame(place_of(found))
@@ -233,7 +242,7 @@ class _Runner:
                 case tree.Group(items=(inner,)):
                     return self._strategy(inner, found, unions, top)
                 case _:
-                    return self.run(evaluate(self.it, part, frame), top=top)
+                    return self.run(self._operand(part, found, frame), top=top)
         except MsError as error:
             raise frame.blame(error, part.span) from error
 
@@ -242,9 +251,11 @@ class _Runner:
         draws = self.it.session.draws
         draws.claim(address)
         labels = _labels(parts, found.placed.parsed.text)
-        alone = [top and _is_atom(p) for p in parts]
-        label = draws.choose(address, Alternatives(labels), implied=tuple(x for x, a in zip(labels, alone) if a))
-        return self._strategy(parts[labels.index(str(label))], found, unions, top)
+        label = draws.choose(address, Alternatives(labels))
+        source = self._strategy(parts[labels.index(str(label))], found, unions, top)
+        if source is not None:
+            draws.imply(address)
+        return source
 
 
 class _Unions:
@@ -267,12 +278,3 @@ def _labels(parts: Sequence[tree.Strategy], text: str) -> tuple[str, ...]:
         label = " ".join(text[p.span.start : p.span.end].split())
         labels.append(label if label not in labels else f"{label} #{len(labels)}")
     return tuple(labels)
-
-
-def _is_atom(part: tree.Strategy) -> bool:
-    match part:
-        case tree.Union() | tree.Sequence():
-            return False
-        case tree.Pinned(strategy=inner) | tree.Group(items=(inner,)):
-            return _is_atom(inner)
-    return True

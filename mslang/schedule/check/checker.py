@@ -186,7 +186,7 @@ class _Checker:
                 self.strategy(inner, names)
             case _:
                 value = self.expressions.value(part, names)
-                if value.kind not in (Kind.SPACE, Kind.RULE, Kind.ANY):
+                if value.kind not in (Kind.SPACE, Kind.RULE, Kind.ANY) and not self._is_strategy(part):
                     self.diagnostics.append(
                         fault(
                             "MS203",
@@ -195,6 +195,13 @@ class _Checker:
                             help="a space is made of schedules, rules, fns and other spaces",
                         )
                     )
+
+    def _is_strategy(self, part: tree.Expr) -> bool:
+        """Is it the name of an item that can be part of a space, even if a block of the program is called so?"""
+        name = dotted_name(part) if isinstance(part, tree.Ref | tree.Member) else None
+        thing = None if name is None else self.module.find(name)
+        items = tree.Schedule | tree.Space | tree.Rule | tree.Fn
+        return isinstance(thing, Found) and isinstance(thing.item, items)
 
     def _pins(self, pins: Sequence[tree.Pin], names: Environment, of: tree.Expr | None = None) -> None:
         known = None if of is None or not pins else addresses_of(self.module, of)

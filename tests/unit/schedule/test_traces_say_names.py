@@ -1,0 +1,87 @@
+"""Traces whose results, decisions and items have names that mean something else, too: each replays as it ran."""
+
+from __future__ import annotations
+
+import pytest
+
+import mslang as ms
+from mslang.schedule.replay import replay
+from mslang.schedule.space import Candidate
+from mslang.schedule.trace_json import from_json
+
+ONE = "program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] + 1.0 } }\n"
+TWO = """program p[M: dyn(1..64)](A: f32[M, 64], out C: f32[M, 64]) {
+    alloc B: f32[M, 64]
+    block bb[i: M, j: 64] { B[i, j] = A[i, j] + 1.0 }
+    block cc[i: M, j: 64] { C[i, j] = B[i, j] + 1.0 }
+}
+"""
+RULES = """rule r(x: block) { x.loops()[0].parallel() }
+rule q(x: block) { x.loops()[0].vectorize() }
+schedule s for p { let t ~ choose([2, 4])
+    let a, c = b.i.split([_, t]) }
+schedule u for p { b.i.unroll() }
+"""
+UNION = {
+    "of rules": ONE + RULES + "space c for p = r | q",
+    "of sequences": ONE + RULES + "space d for p = s >> q\nspace e for p = s >> r\nspace c for p = d | e",
+    "in parentheses": ONE + RULES + "space c for p = (s | u) | u",
+    "of schedules": ONE + RULES + "space c for p = s | u",
+    "of a space": ONE + RULES + "space d for p = s | u\nspace c for p = d | u",
+    "called like a block": ONE + RULES + "schedule b for p { b.i.parallel() }\nspace c for p = b | u",
+}
+INSIDE = """fn f(x: block) {{ {inside}
+    return a }}
+schedule c for p {{ let y = f({block})
+    {rest} }}"""
+NAMED = {
+    "a decision like a size": INSIDE.format(
+        inside="let M ~ choose([4, 8])\nlet a, c = x.j.split([_, M])",
+        block="bb",
+        rest="cc.j.specialize(M % 16 == 0)",
+    ),
+    "a loop like a size": INSIDE.format(
+        inside="let M, k = x.j.split([_, 4])\nlet a = M", block="bb", rest="cc.j.specialize(M % 16 == 0)"
+    ),
+    "a loop like a place": INSIDE.format(
+        inside="let root, i1 = x.j.split([_, 4])\nlet a = root", block="cc", rest="bb.compute_at(root)"
+    ),
+    "a decision like a scope": INSIDE.format(
+        inside="let local ~ choose([4, 8])\nlet a, b = x.j.split([_, local])", block="cc", rest="bb.set_scope(B, local)"
+    ),
+    "a decision like a block": """fn f(x: block) { let cc_tail ~ choose([4, 8])
+        let a, t = x.j.split([_, cc_tail])
+        return a }
+    schedule c for p { let k, l = cc.j.split([_, 7], tail = peel)
+        let y = f(bb)
+        cc_tail.j.parallel() }""",
+    "a place": "schedule c for p { bb.compute_at(root) }",
+    "no place": "schedule c for p { bb.compute_at(inline) }",
+    "one of several places": "schedule c for p { let w ~ choose([root, inline])\nbb.compute_at(w) }",
+    "one of several fns": """fn f(x: block) { x.j.unroll() }
+    fn g(x: block) { x.j.vectorize() }
+    schedule c for p { let w ~ choose([f, g])
+        w(bb) }""",
+    "one of two zeros": 'schedule c for p { let w ~ choose([0.5, -0.0, 0.0])\nbb.annotate("k", w) }',
+}
+
+
+@pytest.mark.parametrize("text", [*UNION.values(), *(TWO + x for x in NAMED.values())], ids=[*UNION, *NAMED])
+def test_every_form_of_a_trace_means_what_ran(text: str) -> None:
+    source = ms.parse(text)
+    space = source.space("c")
+    for seed in range(5):
+        made = space.sample(seed)
+        assert isinstance(made, Candidate)
+        replayed = replay(source.program("p"), from_json(made.trace.as_json()))
+        forms = {
+            "JSON": replayed.program,
+            "decisions": space.replay(made.decisions).program,
+            "flat": ms.parse(f"{text}\n{made.trace.as_ms('flat')}").space("flat").sample(3).program,
+            "pinned": ms.parse(f"{text}\n{made.trace.as_ms('best', pinned=True)}")
+            .space("best")
+            .sample(seed + 7)
+            .program,
+        }
+        for form, program in forms.items():
+            assert ms.print_program(program) == ms.print_program(made.program), form
