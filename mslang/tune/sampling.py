@@ -91,7 +91,8 @@ class Sampler:
         yardstick: operations a second, just measured (None: samples are not normalised).
         nominal: the rate that `cutoff` and `near` are relative to.
         restore: gives the kernel its inputs back, before each sample; for kernels that work in place (None: others).
-        flush: empties the caches, before each sample, which then is of one run (None: they stay warm).
+        flush: empties the caches, before each sample, which then is of one run (None: they stay warm). Its time counts
+            as spent, but is in no sample.
         clock: nanoseconds.
         disturbed: what other programs took from this process so far.
         busy: seconds that its threads ran on a core so far.
@@ -177,7 +178,7 @@ class Sampler:
         if self._restore is not None:
             self._restore()
         if self._flush is not None:
-            self._flush()
+            self._timed(self._flush)
         begun = self._disturbed()
         before = self._rate()
         idle = self._busy()
@@ -192,6 +193,7 @@ class Sampler:
         self._pairs.append(Pair(seconds / runs, (before + after) / 2, disturbed, cores))
 
     def _rate(self) -> float:
+        """The rate of the yardstick now; 0 if there is none."""
         found = 0.0
         if self._yardstick is not None:
             yardstick = self._yardstick
@@ -200,6 +202,9 @@ class Sampler:
                 nonlocal found
                 found = yardstick()
 
+            if self._flush is not None:
+                # A core that has just waited for memory is slow for a moment: that rate says nothing of the sample.
+                self._timed(measured)
             self._timed(measured)
         return found
 

@@ -103,13 +103,13 @@ class Trials:
             return built.result
         limits = final_limits(self._limits) if final else trial_limits(self._limits, best)
         job = MeasureJob(candidate.program, built, self._reference, limits, final)
-        return self._judged(self._workers.measure(job, self._time_limit(), self._task.runner))
+        return self._judged(self._workers.measure(job, self._time_limit(limits), self._task.runner))
 
-    def _time_limit(self) -> float:
-        """Seconds that a candidate may take, from what is known of the unscheduled program."""
+    def _time_limit(self, limits: Limits) -> float:
+        """Seconds that a candidate timed within `limits` may take, from what is known of the unscheduled program."""
         if self.prepared is None:
             return RUN_SECONDS
-        return GRACE + 2.0 * self._limits.max_total + TIMES_UNSCHEDULED * self.prepared.seconds
+        return GRACE + 2.0 * limits.max_total + TIMES_UNSCHEDULED * self.prepared.seconds
 
     def _judged(self, result: Result) -> Result:
         """The result with its core's share of the best speed known, or `IMPLAUSIBLE` if its time is impossible here."""
@@ -138,8 +138,9 @@ class Trials:
         """Time verified candidates, given by hash, in turn in one process; None if it does not survive them."""
         built = [self._rebuilt(hash, candidate) for hash, candidate in candidates.items()]
         pairs = tuple((candidate.program, made) for candidate, made in built)
-        job = CompareJob(pairs, self._reference, final_limits(self._limits), COMPARING)
-        found = self._workers.compare(job, len(pairs) * self._time_limit(), self._task.runner)
+        limits = final_limits(self._limits)
+        job = CompareJob(pairs, self._reference, limits, COMPARING)
+        found = self._workers.compare(job, len(pairs) * self._time_limit(limits), self._task.runner)
         return None if found is None else tuple(replace(c, result=self._judged(c.result)) for c in found)
 
     def _rebuilt(self, hash: str, candidate: Callable[[], Candidate]) -> tuple[Candidate, Built]:

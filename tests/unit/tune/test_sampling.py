@@ -208,6 +208,43 @@ def test_with_cold_caches_each_sample_is_one_run_after_a_flush() -> None:
     assert not Machine(1e-6).take(LIMITS).cold
 
 
+def test_a_core_that_is_slow_after_a_flush_and_after_a_cold_run_disturbs_no_sample() -> None:
+    class Woken(Machine):
+        """The yardstick's first run after the core waited for memory is slow."""
+
+        waited_for_memory = False
+
+        def run(self, times: int) -> None:
+            super().run(times)
+            self.waited_for_memory = True
+
+        def flush(self) -> None:
+            super().flush()
+            self.waited_for_memory = True
+
+        def yardstick(self) -> float:
+            rate = super().yardstick() * (0.5 if self.waited_for_memory else 1.0)
+            self.waited_for_memory = False
+            return rate
+
+    timing = Woken(1e-4).take(Limits(cache="cold"))
+    assert timing.disturbed == 0 and timing.yardstick == pytest.approx(RATE)
+    assert timing.samples == pytest.approx([1e-4] * len(timing.samples))
+
+
+def test_the_time_of_flushes_counts_as_spent() -> None:
+    class Flushing(Machine):
+        def flush(self) -> None:
+            super().flush()
+            self.now += 0.01
+
+    # Where every sample is disturbed, only the time ends it.
+    limits = Limits(cache="cold", max_total=0.5)
+    machine = Flushing(1e-5, preempted=lambda _: True)
+    machine.take(limits)
+    assert machine.now <= limits.max_total + 0.02
+
+
 def test_caches_are_emptied() -> None:
     size = 1 << 16
     flush = CacheFlush(cores=2, size=size)
