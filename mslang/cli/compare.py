@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 SECONDS = 5.0
 """How long kernels are timed in turn at most, for each of them."""
 
+MOST_SECONDS = 86_400
+"""And how long they may be asked to be: a day."""
+
 SPREAD = 0.002
 """Rounds end where all ratios are known to so much."""
 
@@ -69,12 +72,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="a Python function that computes the same, given the arrays by name: a call of NumPy or torch, say",
     )
     parser.add_argument("--seed", type=natural, metavar="N", help="open decisions are drawn from it (default 0)")
-    parser.add_argument("--seconds", type=positive, default=SECONDS, metavar="N", help="how long to time each at most")
+    parser.add_argument("--seconds", type=_seconds, default=SECONDS, metavar="N", help="how long to time each at most")
     parser.add_argument("--cache", choices=("warm", "cold"), default="warm", help="whether inputs are in the caches")
     add_sizes(parser)
     at_argument(parser, "call them with this value of a size that is known only at the call")
     add_native(parser)
     add_back_end(parser)
+
+
+def _seconds(text: str) -> int:
+    number = positive(text)
+    if number > MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"'{text}' is too long: at most {MOST_SECONDS} seconds, a day")
+    return number
 
 
 class Entrant(NamedTuple):

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mslang.cli.compare import verdict
+from mslang.cli.compare import MOST_SECONDS, verdict
+from mslang.cli.main import main
 from mslang.tune.comparison import Gap
 
 TEXT = """
@@ -103,3 +104,15 @@ def test_verdicts():
     assert verdict(Gap(0.5, 0.1)) == "slower by 1.67 to 2.5"
     assert verdict(Gap(0.25, math.inf)).startswith("0.25 times as fast in one round")
     assert verdict(Gap(0.4, 0.5)) == "slower by at least 1.11"
+
+
+@pytest.mark.parametrize("seconds", [MOST_SECONDS + 1, 2**63 - 1])
+def test_more_seconds_than_a_day_are_a_usage_error(
+    folder: Path, seconds: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "add.ms"
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", f"{file}:vector", f"{file}:add", "--seconds", str(seconds)])
+    out, errors = capsys.readouterr()
+    assert stop.value.code == 2 and not out
+    assert "too long" in errors and str(MOST_SECONDS) in errors
