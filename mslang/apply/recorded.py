@@ -130,6 +130,8 @@ class FromRecords(msgspec.Struct, frozen=True):
         timed = [r for r in there if r.cost is not None]
         if not timed:
             return f"none of its {len(there)} records has a time"
+        if any(r.machine == self.machine and r.target == target.name for r in timed):
+            return f"each candidate with a time for the target {target.name} failed when it was last measured"
         machines = sorted({r.device for r in timed if r.machine != self.machine})
         targets = sorted({r.target for r in timed if r.machine == self.machine})
         if targets:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mslang.brevity import seconds_text
@@ -87,15 +87,25 @@ def run(args: argparse.Namespace) -> int:
 def _top(database: Database, args: argparse.Namespace) -> int:
     known = database.machines()
     machine = this_machine().key if args.machine is None else machine_key(known, args.machine)
-    records = [r for h in workload_hashes(database, args.program) for r in database.top(h, args.n, machine=machine)]
+    hashes = workload_hashes(database, args.program)
+    records = [r for h in hashes for r in database.top(h, args.n, machine=machine)]
     records.sort(key=lambda r: r.cost or 0.0)
-    if not records and any(count for _, count, _ in database.workloads()):
-        others = ", ".join(sorted({name for key, name in known.items() if key != machine}))
-        note(
-            "no record has a time of this machine: `mslang db export` gives all, `mslang run` measures one"
-            + (f"; `--machine` takes {others}" if others else "")
-        )
+    if not records and known:
+        note(_why_none(database, hashes, machine))
     return _print_records(records[: args.n], args.json)
+
+
+def _why_none(database: Database, programs: Sequence[str | None], machine: str) -> str:
+    """Why no record of a machine is shown, and what to do."""
+    there = (r for h in programs for r in database.records(h, machine=machine))
+    if any(isinstance(r, Record) and r.cost is not None for r in there):
+        return "each candidate with a time failed when it was last measured: `mslang db export` gives all records"
+    known = database.machines()
+    whose = "this machine" if machine == this_machine().key else known.get(machine) or "that machine"
+    others = ", ".join(sorted({name for key, name in known.items() if key != machine}))
+    return f"no record has a time of {whose}: `mslang db export` gives all, `mslang run` measures one" + (
+        f"; `--machine` takes {others}" if others else ""
+    )
 
 
 def _list(database: Database, args: argparse.Namespace) -> int:

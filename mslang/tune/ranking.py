@@ -33,19 +33,27 @@ place_of = attrgetter("workload", "target", "machine")
 def ranked(records: Iterable[E]) -> list[E]:
     """The candidates that have a time, fastest first.
 
+    Outcomes with warm and with cold caches are judged apart: a time-out with cold ones leaves a warm time as it is.
+
     Args:
         records: in the order that they were made; of a candidate that has several the last one counts.
     """
-    last = {candidate_of(r): r for r in alike(records)}
-    timed = [(r.cost, place, r) for place, r in enumerate(last.values()) if r.cost is not None]
-    return [r for _, _, r in sorted(timed, key=lambda t: t[:2])]
+    last: dict[tuple[object, ...], E] = {}
+    for r in records:
+        for cold in (False, True) if r.cold is None else (r.cold,):
+            key = (candidate_of(r), cold)
+            last.pop(key, None)  # (so that the values stay in the order that they were made)
+            last[key] = r
+    return sorted(alike(r for r in last.values() if r.cost is not None), key=lambda r: r.cost or 0.0)
 
 
 def alike(records: Iterable[E]) -> list[E]:
-    """Those without a time, and those whose times may be compared: with warm and with cold caches they are not.
+    """Those whose times may be compared: with warm and with cold caches they are not.
 
-    Of each program, target and machine the last time decides which of the two count.
+    Args:
+        records: with a time each, in the order that they were made: of each program, target and machine the last one
+            decides which of the two count.
     """
     found = list(records)
-    cold = {place_of(r): r.cold for r in found if r.cost is not None}
-    return [r for r in found if r.cold in (None, cold.get(place_of(r)))]
+    cold = {place_of(r): r.cold for r in found}
+    return [r for r in found if r.cold == cold[place_of(r)]]

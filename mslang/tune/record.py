@@ -66,6 +66,8 @@ class Result(msgspec.Struct, frozen=True):
     verified: tuple[Verification, ...] = ()
     stages: dict[str, float] = msgspec.field(default_factory=dict)
     """Seconds spent in each stage (lower, compile, verify, time)."""
+    cold: bool | None = None
+    """Of one that timed out: whether it ran with emptied caches. None: `timing` says so, or caches do not matter."""
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -164,8 +166,8 @@ class Record(msgspec.Struct, frozen=True):
 
     @property
     def cold(self) -> bool | None:
-        """Whether each run found the caches empty; None if it was not timed."""
-        return None if self.result.timing is None else self.result.timing.cold
+        """Whether each run found the caches empty; None if that has no influence on the outcome."""
+        return self.result.cold if self.result.timing is None else self.result.timing.cold
 
     @property
     def cost(self) -> float | None:

@@ -32,17 +32,19 @@ class _Timed(msgspec.Struct):
 
 class _Result(msgspec.Struct):
     timing: _Timed | None = None
+    cold: bool | None = None
 
 
 def brief_from(row: tuple[Any, ...]) -> Brief:
     """The brief of a row of `BRIEF`; a damaged row has no time."""
     id, workload, target, machine, candidate, cost, result = row
     try:
-        timing = msgspec.json.decode(result, type=_Result).timing
+        found = msgspec.json.decode(result, type=_Result)
     except (msgspec.MsgspecError, ValueError, TypeError):
-        timing = None
-    known = cost if timing is not None and isinstance(cost, float) else None
-    return Brief(id, workload, target, machine, candidate, known, None if timing is None else timing.cold)
+        found = _Result()
+    known = cost if found.timing is not None and isinstance(cost, float) else None
+    cold = found.cold if found.timing is None else found.timing.cold
+    return Brief(id, workload, target, machine, candidate, known, cold)
 
 
 def columns_of(record: Record) -> list[Any]:

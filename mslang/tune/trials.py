@@ -112,8 +112,11 @@ class Trials:
         return GRACE + 2.0 * limits.max_total + TIMES_UNSCHEDULED * self.prepared.seconds
 
     def _judged(self, result: Result) -> Result:
-        """The result with its core's share of the best speed known, or `IMPLAUSIBLE` if its time is impossible here."""
-        timing = result.timing
+        """The result with its core's share of the best speed known, or `IMPLAUSIBLE` if its time is impossible here; a
+        time-out with the caches that it ran with."""
+        timing, cache = result.timing, self._limits.cache
+        if result.outcome is Outcome.TIME_OUT and timing is None and cache is not None:
+            return replace(result, cold=cache == "cold")
         if timing is not None and timing.yardstick is not None:
             self._fastest = max(self._fastest, timing.yardstick)
             result = replace(result, timing=replace(timing, core=timing.yardstick / self._fastest))

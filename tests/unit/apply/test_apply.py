@@ -168,6 +168,9 @@ def test_why_records_do_not_serve(store: Database) -> None:
     keep(store, PRODUCT, record(PRODUCT, by_hand(), 1.0, target="avx512"))
     assert missed(store, PRODUCT) == "no record for the target avx2; there are some for avx512"
     assert "m1 × 8" in served(store, PRODUCT, machine="there").how
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 1.0))
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 1.0, result=Result(Outcome.CRASH, "SIGSEGV")))
+    assert missed(store, PRODUCT) == "each candidate with a time for the target avx2 failed when it was last measured"
 
 
 def test_before_the_default_a_record_must_have_been_faster_than_it(store: Database) -> None:

@@ -107,6 +107,26 @@ def test_times_with_warm_and_with_cold_caches_are_not_compared(tmp_path: Path) -
         assert [(d.ours, d.theirs) for d in differences(db, other)] == [(None, found[0].cost * 1.5), (9.0, None)]
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "union", "folder"])
+def test_a_time_out_with_cold_caches_takes_no_warm_time_away(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(kind, tmp_path, monkeypatch)
+    warm = [store.add(record(trial, seconds)) for trial, seconds in enumerate([1.0, 2.0])]
+    # A trial with cold caches was timed; measured again, its candidate timed out, and so did another one.
+    cold = Timing((9.0,), 1, cold=True)
+    store.add(record(0, None, result=Result(Outcome.MEASURED, timing=cold)))
+    for trial in (0, 1):
+        store.add(record(trial, None, result=Result(Outcome.TIME_OUT, "running took more than 4 s", cold=True)))
+    assert [r.id for r in store.top("w")] == [r.id for r in warm]
+    # A time-out with warm caches takes it away; so does a wrong result, whatever the caches were.
+    store.add(record(0, None, result=Result(Outcome.TIME_OUT, "running took more than 4 s", cold=False)))
+    assert [r.id for r in store.top("w")] == [warm[1].id]
+    store.add(record(1, None))
+    assert store.top("w") == []
+    store.close()
+
+
 def test_a_union_takes_the_fastest_and_an_ordered_one_the_first(tmp_path: Path) -> None:
     filled(tmp_path / "mine.db", [3.0])
     filled(tmp_path / "team.db", [2.0, 1.0])

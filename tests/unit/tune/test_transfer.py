@@ -317,6 +317,21 @@ def test_what_was_timed_with_the_best_is_shown_as_no_trial(tmp_path: Path, capsy
     assert "matmul, timed with the best of run r1" in run(capsys, "show", "2", "--db", str(path))[1]
 
 
+def test_why_no_record_is_a_top_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = filled(tmp_path / "a.db", [1.0], machine="there", device="m1 × 8")
+    status, _, errors = run(capsys, "top", "--db", str(path))
+    assert status == 1 and "no record has a time of this machine" in errors and "takes m1 × 8" in errors
+    for seconds in ([1.0], [None]):
+        filled(path, seconds)
+    for words in ([], ["--program", "matmul"]):
+        status, _, errors = run(capsys, "top", *words, "--db", str(path))
+        assert status == 1 and "each candidate with a time failed when it was last measured" in errors
+    filled(path, [None], machine="there", device="m1 × 8")
+    filled(path, [None], machine="elsewhere", device="m9 × 2")
+    assert "each candidate with a time failed" in run(capsys, "top", "--machine", "there", "--db", str(path))[2]
+    assert "no record has a time of m9 × 2" in run(capsys, "top", "--machine", "elsewhere", "--db", str(path))[2]
+
+
 def test_names_come_before_prefixes_of_hashes_and_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = filled(tmp_path / "a.db", [])
     with Database(path) as db:

@@ -1,7 +1,7 @@
 """What candidates are given to be measured: limits of time that their timing fits in."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -58,3 +58,15 @@ def test_the_time_limit_leaves_room_for_timing(max_total: float, asked: Callable
     asked(made, candidate)
     ((limits, seconds),) = workers.asked
     assert seconds > limits.max_total
+
+
+@pytest.mark.parametrize(("cache", "cold"), [("cold", True), ("warm", False), (None, None)])
+def test_a_time_out_keeps_which_caches_it_ran_with(cache: Literal["warm", "cold"] | None, cold: bool | None) -> None:
+    candidate: Any = Stub()
+    made = trials(Recorded(Result(Outcome.TIME_OUT, "running took too long")), Limits(cache=cache))
+    assert made.measure(candidate, Built()).cold is cold
+    # A wrong result is one with any caches, and so is a compilation that takes too long.
+    made = trials(Recorded(Result(Outcome.WRONG_RESULT, "on dense inputs …")), Limits(cache=cache))
+    assert made.measure(candidate, Built()).cold is None
+    late = Built(result=Result(Outcome.TIME_OUT, "compiling took too long"))
+    assert made.measure(candidate, late).cold is None
