@@ -110,7 +110,7 @@ def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any
         )
     candidate = chosen.candidate
     if candidate.decisions and args.seed is None and args.record is None and not args.pins:
-        candidate = _recorded(args, chosen, target) or candidate
+        candidate = _recorded(args, chosen, target, back_end.version()) or candidate
     parts = [LibraryPart(candidate.program, machine)]
     parts += [LibraryPart(case.applied.program, machine, case.bucket) for case in chosen.cases]
     for part in parts:
@@ -119,15 +119,18 @@ def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any
     return chosen, back_end, parts
 
 
-def _recorded(args: argparse.Namespace, chosen: Chosen, target: Target) -> Candidate | None:
-    """The fastest candidate of the schedule that is on record for this machine and target."""
+def _recorded(args: argparse.Namespace, chosen: Chosen, target: Target, compiler: str) -> Candidate | None:
+    """The fastest candidate of the schedule that is on record for this machine, target and compiler; only where there is
+    none, the fastest by another compiler."""
     from mslang.ir.equal import structural_hash
     from mslang.tune.database import Database
 
     file = args.db or split_item(args.item)[0].parent / ".mslang" / "records.db"
     if args.db is not None or file.exists():
         with Database(file, read_only=True) as database:
-            records = database.top(chosen.space.program, CONSIDERED, target=target.name)
+            own = database.top(chosen.space.program, CONSIDERED, target=target.name, compiler=compiler)
+            others = database.top(chosen.space.program, CONSIDERED, target=target.name)
+            records = own + [r for r in others if r.compiler != compiler]
         for record in records:
             try:
                 candidate = chosen.space.replay(msgspec.json.decode(record.decisions))
@@ -136,7 +139,8 @@ def _recorded(args: argparse.Namespace, chosen: Chosen, target: Target) -> Candi
                 continue
             if structural_hash(candidate.program) == record.candidate:
                 time = "" if record.seconds is None else f" ({seconds_text(record.seconds)})"
-                note(f"{chosen.name} for {target.name}: record {record.id}{time}")
+                other = "" if record.compiler == compiler else f", compiled by {record.compiler}"
+                note(f"{chosen.name} for {target.name}: record {record.id}{time}{other}")
                 return candidate
     note(f"{chosen.name} for {target.name}: no record (`mslang tune` makes them); open decisions are drawn from seed 0")
     return None

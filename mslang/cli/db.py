@@ -21,7 +21,7 @@ from mslang.tune.transfer import line_of
 VERBS = {
     "ls": "programs and runs",
     "show": "one record",
-    "top": "the fastest records of one machine; the last of each candidate",
+    "top": "the fastest records of one machine; the last of each candidate by each compiler",
     "export": "everything as JSON lines, or as a database of TVM's",
     "import": "what `export` wrote, or records of TVM's, whose times are marked",
     "merge": "what other stores hold, without duplicates",
@@ -162,12 +162,12 @@ def _print_records(records: Iterable[Record], as_json: bool) -> int:
         for r in found:
             emit(line_of(r))
     else:
-        print(
-            table(
-                ("record", "program", "time", "measured", "target", "decisions"),
-                [(r.id, r.program, seconds_text(r.seconds or 0.0), _measured(r), r.target, r.decisions) for r in found],
-            )
-        )
+        head = ("record", "program", "time", "measured", "target", "compiler", "decisions")
+        rows = [
+            (r.id, r.program, seconds_text(r.seconds or 0.0), _measured(r), r.target, r.compiler, r.decisions)
+            for r in found
+        ]
+        print(table(head, rows))
     return DONE if found else FINDINGS
 
 

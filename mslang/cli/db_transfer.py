@@ -45,7 +45,10 @@ def transfer_arguments(verbs: Mapping[str, argparse.ArgumentParser]) -> None:
     merge.add_argument("others", nargs="+", type=Path, metavar="STORE", help="a store whose records are added")
     prune.add_argument("--older", type=positive, metavar="DAYS", help="made longer ago than so many days")
     prune.add_argument(
-        "--keep", type=natural, metavar="N", help="not among the N fastest of their program, target and machine"
+        "--keep",
+        type=natural,
+        metavar="N",
+        help="not among the N fastest of their program, target, machine and compiler",
     )
     prune.add_argument("--machine", metavar="NAME|KEY", help="of this machine")
     prune.add_argument("--failed", action="store_true", help="that ended without a time")

@@ -16,6 +16,7 @@ class Brief(NamedTuple):
     workload: str
     target: str
     machine: str
+    compiler: str
     candidate: str
     cost: float | None
     cold: bool | None
@@ -23,10 +24,10 @@ class Brief(NamedTuple):
 
 E = TypeVar("E", Brief, Record)
 
-candidate_of = attrgetter("workload", "target", "machine", "candidate")
-"""What is one candidate, in whichever run it was tried."""
+candidate_of = attrgetter("workload", "target", "machine", "compiler", "candidate")
+"""What is one candidate, in whichever run it was tried: another compiler makes another one of it."""
 
-place_of = attrgetter("workload", "target", "machine")
+place_of = attrgetter("workload", "target", "machine", "compiler")
 """Candidates of which are compared with each other."""
 
 
@@ -51,8 +52,8 @@ def alike(records: Iterable[E]) -> list[E]:
     """Those whose times may be compared: with warm and with cold caches they are not.
 
     Args:
-        records: with a time each, in the order that they were made: of each program, target and machine the last one
-            decides which of the two count.
+        records: with a time each, in the order that they were made: of each program, target, machine and compiler
+            the last one decides which of the two count.
     """
     found = list(records)
     cold = {place_of(r): r.cold for r in found}

@@ -22,7 +22,7 @@ NEXT = """(SELECT max(n) + 1 FROM (
 _FIELDS = tuple(c for c in TABLES["record"] if c not in _SEPARATE)
 
 
-BRIEF = ("id", "workload", "target", "machine", "candidate", "cost", "result")
+BRIEF = ("id", "workload", "target", "machine", "compiler", "candidate", "cost", "result")
 """The columns that a `Brief` is made from."""
 
 
@@ -37,14 +37,14 @@ class _Result(msgspec.Struct):
 
 def brief_from(row: tuple[Any, ...]) -> Brief:
     """The brief of a row of `BRIEF`; a damaged row has no time."""
-    id, workload, target, machine, candidate, cost, result = row
+    *place, cost, result = row
     try:
         found = msgspec.json.decode(result, type=_Result)
     except (msgspec.MsgspecError, ValueError, TypeError):
         found = _Result()
     known = cost if found.timing is not None and isinstance(cost, float) else None
     cold = found.cold if found.timing is None else found.timing.cold
-    return Brief(id, workload, target, machine, candidate, known, cold)
+    return Brief(*place, known, cold)
 
 
 def columns_of(record: Record) -> list[Any]:

@@ -21,8 +21,8 @@ class Pruning(msgspec.Struct, frozen=True):
 
     Args:
         days: made longer ago than so many days.
-        keep: not among so many fastest candidates of their program, target and machine, nor an incumbent that these
-            were timed together with: without its time `apply` does not know that they are faster.
+        keep: not among so many fastest candidates of their program, target, machine and compiler, nor an incumbent
+            that these were timed together with: without its time `apply` does not know that they are faster.
         machine: of the machine of this key.
         failed: that did not end with a time or a bound of it.
     """
@@ -72,20 +72,20 @@ def _made_before(r: Record, time: datetime) -> bool:
 
 
 def _kept(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
-    """The `n` fastest candidates of each program, target and machine, and the incumbents there."""
+    """The `n` fastest candidates of each program, target, machine and compiler, and the incumbents there."""
     fastest = _fastest(records, n)
-    groups = {key[:3] for key in fastest}
+    groups = {key[:-1] for key in fastest}
     incumbents = {candidate_of(r) for r in records if r.trial == INCUMBENT}
-    return fastest | {key for key in incumbents if key[:3] in groups}
+    return fastest | {key for key in incumbents if key[:-1] in groups}
 
 
 def _fastest(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
-    """The `n` fastest candidates of each program, target and machine, with warm and with cold caches."""
+    """The `n` fastest candidates of each program, target, machine and compiler, with warm and with cold caches."""
     found: set[tuple[str, ...]] = set()
     for cold in (False, True):
         groups: defaultdict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
         for key in map(candidate_of, ranked([r for r in records if r.cold in (None, cold)])):
-            groups[key[:3]].append(key)
+            groups[key[:-1]].append(key)
         found.update(key for group in groups.values() for key in group[:n])
     return frozenset(found)
 

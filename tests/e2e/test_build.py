@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import mslang as ms
 from mslang.backend.aot.header import header
 from mslang.backend.reference.interpret import run as interpret
 from mslang.ir.expr import Const
 from mslang.runtime.signature import Parameter, Signature, symbol
+from mslang.runtime.timing import Timing
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -279,6 +281,16 @@ def test_the_fastest_record_of_the_schedule_counts(run: Run, gemm: Path, tmp_pat
     assert (tmp_path / "same.ll").read_bytes() == (tmp_path / "gemm.ll").read_bytes()
     drawn = run("build", "gemm.ms:tiled", "--seed", "1", "-o", "gemm.ll")
     assert drawn.returncode == 0 and drawn.stderr == ""
+    # A record by another compiler counts only where there is none by this one, however fast it was.
+    with ms.Database(tmp_path / ".mslang" / "records.db") as database:
+        faster = replace(best.result, timing=Timing((1e-12,), 1))
+        other = database.add(replace(best, compiler="reference 0.1.0", result=faster, id=None))
+    done = run("build", "gemm.ms:tiled", "-o", "gemm.ll")
+    assert f"tiled for host: record {best.id} (" in done.stderr
+    with ms.Database(tmp_path / ".mslang" / "records.db") as database:
+        database.remove(range(1, other.id or 0))
+    done = run("build", "gemm.ms:tiled", "-o", "gemm.ll")
+    assert f"tiled for host: record {other.id} (" in done.stderr and "compiled by reference 0.1.0" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,23 @@ def test_times_with_warm_and_with_cold_caches_are_not_compared(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "union", "folder"])
+def test_a_time_by_one_compiler_takes_none_by_another_away(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(kind, tmp_path, monkeypatch)
+    llvm = [store.add(record(trial, seconds)) for trial, seconds in enumerate([1.0, 2.0])]
+    cold = Result(Outcome.MEASURED, timing=Timing((50.0,), 1, cold=True))
+    slow = store.add(record(0, None, result=cold, compiler="reference"))
+    store.add(record(1, None, compiler="reference"))
+    assert [r.id for r in store.top("w")] == [*(r.id for r in llvm), slow.id]
+    assert [r.id for r in store.top("w", compiler="llvm")] == [r.id for r in llvm]
+    # What is kept of a store is, too.
+    found = [r for r in store.records() if isinstance(r, Record)]
+    assert prunable(found, Pruning(keep=1)) == [llvm[1].id, slow.id + 1]
+    store.close()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "union", "folder"])
 def test_a_time_out_with_cold_caches_takes_no_warm_time_away(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -317,6 +317,15 @@ def test_what_was_timed_with_the_best_is_shown_as_no_trial(tmp_path: Path, capsy
     assert "matmul, timed with the best of run r1" in run(capsys, "show", "2", "--db", str(path))[1]
 
 
+def test_times_by_several_compilers_are_shown_with_theirs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = filled(tmp_path / "a.db", [1.0])
+    filled(path, [50.0], compiler="reference 0.1.0")
+    _, shown, _ = run(capsys, "top", "--db", str(path))
+    head, _, first, second = shown.splitlines()
+    assert "compiler" in head and "llvm" in first and "reference 0.1.0" in second
+    assert "1.125 s" in run(capsys, "ls", "--db", str(path))[1]
+
+
 def test_why_no_record_is_a_top_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = filled(tmp_path / "a.db", [1.0], machine="there", device="m1 × 8")
     status, _, errors = run(capsys, "top", "--db", str(path))
