@@ -120,7 +120,7 @@ def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any
 
 
 def _recorded(args: argparse.Namespace, chosen: Chosen, target: Target, compiler: str) -> Candidate | None:
-    """The fastest candidate of the schedule that is on record for this machine, target and compiler; only where there is
+    """The fastest candidate of the schedule that is on record for this machine, target and compiler; where there is
     none, the fastest by another compiler."""
     from mslang.ir.equal import structural_hash
     from mslang.tune.database import Database

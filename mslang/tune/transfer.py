@@ -12,6 +12,7 @@ from mslang.diagnostics import Diagnostic, Severity
 from mslang.target.machine import Machine
 from mslang.tune.database import Database
 from mslang.tune.record import Outcome, Record, Run, Workload
+from mslang.tune.row_checks import require_valid
 
 Row = Machine | Workload | Run | Record
 
@@ -68,7 +69,9 @@ def row_of(line: str | bytes) -> Row:
     kind = KINDS.get(str(data.get("kind"))) if isinstance(data, dict) else None
     if kind is None:
         raise ValueError(f"its kind is none of {', '.join(KINDS)}")
-    return msgspec.convert(data, kind)
+    row = msgspec.convert(data, kind)
+    require_valid(row)
+    return row
 
 
 def read_lines(lines: Iterable[str | bytes], name: str) -> Iterator[Row | Diagnostic]:
@@ -78,7 +81,7 @@ def read_lines(lines: Iterable[str | bytes], name: str) -> Iterator[Row | Diagno
             continue
         try:
             yield row_of(line)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, OverflowError, RecursionError) as error:
             yield Diagnostic(
                 "MS608",
                 f"line {number} of {name} is not a row of a record store",

@@ -100,6 +100,49 @@ def test_a_bad_line_is_one_warning_and_the_rest_comes_in(tmp_path: Path, bad: st
         assert warning.code == "MS608" and f"line {len(out)} of a.jsonl" in warning.message
 
 
+def broken(path: Path, *place: str, value: object) -> str:
+    """The first record of a store as a line, with another value at a place."""
+    row = json.loads(next(x for x in lines(path) if json.loads(x)["kind"] == "record"))
+    at = row
+    for name in place[:-1]:
+        at = at[name]
+    at[place[-1]] = value
+    return json.dumps(row)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "why"),
+    [
+        (("result", "timing", "samples"), [], "`samples` is empty"),
+        (("result", "timing", "samples"), [-1.0, 0.0], "`samples` has -1, which is not positive"),
+        (("result", "timing", "samples"), [1.0, 0.0], "`samples` has 0, which is not positive"),
+        (("result", "timing", "samples"), [10**400], "samples"),
+        (("result", "timing", "runs"), 0, "`runs` has 0"),
+        (("result", "timing", "disturbed"), 2**70, "`disturbed` is a number beyond 64 bits"),
+        (("result", "timing", "yardstick"), -1e11, "`yardstick` has -1e+11"),
+        (("result", "timing", "yardstick"), 0.0, "`yardstick` has 0"),
+        (("trial",), -(10**20) + 1, "`trial` is a number beyond 64 bits"),
+        (("seed",), 2**63, "`seed` is a number beyond 64 bits"),
+        (("seed",), 10**400, ""),
+        (("id",), 2**62, "`id` is"),
+        (("id",), 0, "`id` is 0"),
+        (("decisions",), "[", "`decisions` is not the text of a JSON object"),
+        (("decisions",), "[]", "`decisions` is not the text of a JSON object"),
+    ],
+)
+def test_a_row_that_would_damage_the_store_or_its_order_is_left_out(
+    tmp_path: Path, place: tuple[str, ...], value: object, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = filled(tmp_path / "a.db", [3.0, 1.0])
+    out = [*lines(path), broken(path, *place, value=value)]
+    (tmp_path / "a.jsonl").write_text("\n".join(out))
+    status, shown, errors = run(capsys, "import", str(tmp_path / "a.jsonl"), "--db", str(tmp_path / "b.db"))
+    assert status == 1 and "2 records added" in shown and "1 left out" in shown
+    assert errors.count("[MS") == 1 and f"[MS608]: line {len(out)} of" in errors and why in errors
+    with Database(tmp_path / "b.db", read_only=True) as db:
+        assert [r.trial for r in db.top("w")] == [1, 0] and db.check() is None
+
+
 def test_merging_adds_what_is_new(tmp_path: Path) -> None:
     filled(tmp_path / "a.db", [3.0, 1.0])
     filled(tmp_path / "b.db", [3.0, 1.0, 0.5])
