@@ -77,8 +77,8 @@ def anchored(
     others = [w for w in store.texts() if w.hash != whole and _anchor_hash(w.text) == hash]
     found = [r for h in {w.hash for w in others} for r in store.top(h, CONSIDERED, target=target.name, machine=machine)]
     failure: str | None = None
-    # Times by this compiler are not compared with those by others, nor times with warm caches with those with cold ones:
-    # the former come first.
+    # Times by other compilers are not compared with those by this one, nor times with cold caches with warm ones: they
+    # come last.
     own_compiler = back_end.version()
     for record in sorted(found, key=lambda r: (r.compiler != own_compiler, bool(r.cold), r.cost or 0.0)):
         text = text_of(store, record)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from mslang.cli.render import print_diagnostics
 from mslang.diagnostics import Diagnostic
 from mslang.tune.database import Database
 from mslang.tune.record import TRIED, Outcome, Record
-from mslang.tune.transfer import Brought, bring, line_of, merge, read_lines, rows_of
+from mslang.tune.transfer import Brought, bring, line_of, merge, read_lines, rows_of, until_first
 from mslang.tune.upkeep import Pruning, prunable
 
 if TYPE_CHECKING:
@@ -75,8 +76,13 @@ def import_rows(args: argparse.Namespace) -> int:
         return _import_from_tvm(args)
     with ExitStack() as opened:
         lines = sys.stdin if str(args.source) == "-" else opened.enter_context(args.source.open("rb"))
+        rows = read_lines(lines, str(args.source))
+        bad, first = until_first(rows)
+        if first is None:
+            # No store is made for nothing.
+            return _brought(Brought(diagnostics=tuple(bad)), args)
         store = opened.enter_context(Database(args.db))
-        done = bring(store, read_lines(lines, str(args.source)))
+        done = bring(store, chain(bad, [first], rows))
     return _brought(done, args)
 
 
@@ -155,8 +161,10 @@ def _export_to_tvm(database: Database, args: argparse.Namespace, programs: list[
 def _moved(done: Moved, how: str, where: Path, as_json: bool) -> int:
     print_diagnostics(done.diagnostics, "json" if as_json else "text", stream=sys.stdout if as_json else sys.stderr)
     if as_json:
-        emit({"kind": "moved", "records": done.count, "left_out": done.left_out, "where": str(where)})
+        counts = {"records": done.count, "left_out": done.left_out, "duplicates": done.duplicates}
+        emit({"kind": "moved", **counts, "where": str(where)})
     else:
         left_out = f", {done.left_out} left out" if done.left_out else ""
-        note(f"{counted(done.count, 'record')} {how} {where}{left_out}")
+        duplicates = f", {counted(done.duplicates, 'duplicate')} dropped" if done.duplicates else ""
+        note(f"{counted(done.count, 'record')} {how} {where}{left_out}{duplicates}")
     return FINDINGS if done.diagnostics else DONE

@@ -37,14 +37,14 @@ class _Result(msgspec.Struct):
 
 def brief_from(row: tuple[Any, ...]) -> Brief:
     """The brief of a row of `BRIEF`; a damaged row has no time."""
-    *place, cost, result = row
+    id, workload, target, machine, compiler, candidate, cost, result = row
     try:
         found = msgspec.json.decode(result, type=_Result)
     except (msgspec.MsgspecError, ValueError, TypeError):
         found = _Result()
     known = cost if found.timing is not None and isinstance(cost, float) else None
     cold = found.cold if found.timing is None else found.timing.cold
-    return Brief(*place, known, cold)
+    return Brief(id, workload, target, machine, compiler, candidate, known, cold)
 
 
 def columns_of(record: Record) -> list[Any]:

@@ -91,6 +91,16 @@ def read_lines(lines: Iterable[str | bytes], name: str) -> Iterator[Row | Diagno
             )
 
 
+def until_first(rows: Iterator[Row | Diagnostic]) -> tuple[list[Diagnostic], Row | None]:
+    """The first row, None if there is none, and what could not be read before it."""
+    bad: list[Diagnostic] = []
+    for row in rows:
+        if not isinstance(row, Diagnostic):
+            return bad, row
+        bad.append(row)
+    return bad, None
+
+
 def bring(store: Database, rows: Iterable[Row | Diagnostic]) -> Brought:
     """Add rows to a store, those that it has already left out; all of them or, on an error, none.
 

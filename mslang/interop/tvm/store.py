@@ -32,11 +32,15 @@ ORIGIN = "tvm"
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """The numbers of records transferred and not transferred, with reasons."""
+    """The numbers of records transferred and not transferred, with reasons.
+
+    `duplicates`: not transferred, as a record of the same candidate is there already.
+    """
 
     count: int
     left_out: int = 0
     diagnostics: tuple[Diagnostic, ...] = ()
+    duplicates: int = 0
 
 
 # ------------------------------------------------------------------ in
@@ -48,7 +52,7 @@ def import_into(store: Database, source: TvmDatabase, name: str) -> Moved:
         source: the database.
         name: the source's name, recorded in the run.
     """
-    count, left_out = 0, len(source.diagnostics)
+    count, duplicates, left_out = 0, 0, len(source.diagnostics)
     bad = list(source.diagnostics)
     known = {r.id for r in store.runs()}
     for workload, records in source.tuned():
@@ -70,11 +74,13 @@ def import_into(store: Database, source: TvmDatabase, name: str) -> Moved:
                 left_out += 1
                 continue
             made = _record(program, text, record, imported, run, trial)
-            if made.candidate not in there:
-                store.add(made)
-                there.add(made.candidate)
-                count += 1
-    return Moved(count, left_out, tuple(bad))
+            if made.candidate in there:
+                duplicates += 1
+                continue
+            store.add(made)
+            there.add(made.candidate)
+            count += 1
+    return Moved(count, left_out, tuple(bad), duplicates)
 
 
 def _name(program: Program, line: int) -> str:

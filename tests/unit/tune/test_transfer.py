@@ -337,6 +337,11 @@ def test_every_verb_has_help_text_and_json(
         (["prune", "--machine", "nothing"], "MS703"),
         (["prune", "--machine", "twin"], "MS704"),
         (["top", "--machine", "key"], "MS704"),
+        (["prune", "--machine", ""], "MS701"),
+        (["prune", "--machine", " "], "MS701"),
+        (["top", "--machine", ""], "MS701"),
+        (["top", "--program", ""], "MS701"),
+        (["export", "--program", ""], "MS701"),
     ],
 )
 def test_bad_input_is_one_diagnostic(
@@ -350,6 +355,32 @@ def test_bad_input_is_one_diagnostic(
     status, _, errors = run(capsys, *words, "--db", "a.db")
     assert status in (1, 2)
     assert errors.count("[MS") == 1 and f"[{code}]" in errors
+
+
+def test_an_empty_name_of_a_machine_deletes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = filled(tmp_path / "a.db", [3.0, 1.0])
+    status, _, errors = run(capsys, "prune", "--machine", "", "--db", str(path))
+    assert status == 2 and "--machine: the text is empty" in errors
+    with Database(path, read_only=True) as db:
+        assert len(list(db.records())) == 2
+
+
+@pytest.mark.parametrize(("text", "status"), [("", 0), ("neither a row\n\nnor another\n", 1)])
+def test_an_import_without_a_row_makes_no_store(
+    tmp_path: Path, text: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_text(text)
+    store = tmp_path / "new" / "b.db"
+    found, shown, errors = run(capsys, "import", str(tmp_path / "a.jsonl"), "--db", str(store))
+    assert found == status and "0 records added" in shown and errors.count("[MS608]") == 2 * status
+    assert not store.parent.exists()
+    # Lines before the first row are counted where there is one.
+    row = json.dumps({"kind": "workload", "hash": "w", "name": "p", "text": "program …"})
+    (tmp_path / "a.jsonl").write_text(f"{text}{row}\n")
+    found, shown, errors = run(capsys, "import", str(tmp_path / "a.jsonl"), "--db", str(store))
+    assert found == status and errors.count("[MS608]") == 2 * status
+    with Database(store, read_only=True) as db:
+        assert [w.name for w in db.texts()] == ["p"]
 
 
 def test_what_was_timed_with_the_best_is_shown_as_no_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -206,7 +207,12 @@ def test_import_of_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_db_import_and_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = str(tmp_path / "r.db")
     assert main(["db", "import", str(DATA), "--db", store]) in (0, 1)
-    assert "6 records brought into" in capsys.readouterr().err
+    assert "6 records brought into" in (said := capsys.readouterr().err) and "duplicate" not in said
+    assert main(["db", "import", str(DATA), "--db", store]) in (0, 1)
+    assert re.search(r"0 records brought into .*, 6 duplicates dropped$", capsys.readouterr().err, re.MULTILINE)
+    assert main(["db", "import", str(DATA), "--db", store, "--json"]) in (0, 1)
+    moved = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (moved["records"], moved["duplicates"]) == (0, 6)
     assert main(["db", "top", "--db", store]) == 1
     capsys.readouterr()
     assert main(["db", "export", "--outcome", "measured elsewhere", "--db", store]) == 0
