@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from mslang.cli.common import write_text
-from mslang.diagnostics import MsError, bounded_depth, problem
+from mslang.diagnostics import MsError, Severity, bounded_depth, problem
 from mslang.syntax.meaning import faults, meaning, remarks
 
 
@@ -25,15 +25,16 @@ def write_source(
         path: the file.
         before: the old text.
         after: the new text.
-        replaced: names of items that may be added or changed.
+        replaced: names of items that may be added or changed; they must check.
         snapshots: whether texts of snapshots may change.
         layout: whether only the layout may change, so that comments must stay, too.
 
     Raises:
-        MsError: MS707, the new text has new syntax errors or another meaning; MS702, the file
-            cannot be written.
+        MsError: MS707, the new text has new syntax errors, another meaning, or errors in what it replaces; MS702, the
+            file cannot be written.
     """
     check_source(str(path), before, after, replaced=replaced, snapshots=snapshots, layout=layout)
+    _check_items(path, after, replaced)
     write_text(path, after)
 
 
@@ -49,6 +50,24 @@ def check_source(
             raise _refused(name, "the new text would mean something else")
         if layout and remarks(before) != remarks(after):
             raise _refused(name, "the new text would lose a comment")
+
+
+def _check_items(path: Path, text: str, names: Collection[str]) -> None:
+    """Raise MS707 if an item of one of the names would have errors."""
+    if not names:
+        return
+    from mslang.ide.findings import findings
+    from mslang.sema.modules import load
+
+    with bounded_depth(path):
+        module = load(str(path), text)
+        found = [d for d in findings(module) if d.severity is Severity.ERROR and d.path in (None, module.path)]
+    for name in names:
+        placed = module.items.get(name)
+        end = 0 if placed is None else placed.start + len(placed.parsed.text)
+        for d in found:
+            if placed is not None and d.span is not None and placed.start <= d.span.start < end:
+                raise _refused(str(path), f"the new `{name}` would not check: {d.message}")
 
 
 def _refused(name: str, why: str) -> MsError:

@@ -129,7 +129,7 @@ def machine_of(found: Found, at_hand: Target | None = None) -> Target:
 
     Args:
         found: a schedule, space or rule.
-        at_hand: the machine of an item without `on`, or `on` any CPU or the host.
+        at_hand: the machine of an item without `on`; if it is a CPU, also that of an item `on cpu` or `on host`.
 
     Raises:
         MsError: the target has errors.
@@ -137,10 +137,10 @@ def machine_of(found: Found, at_hand: Target | None = None) -> Target:
     name = _target_text(found)
     if name is None:
         return at_hand or GENERIC
+    described = describe_target(found.module, name)
     native = found.module.find(name) or TARGET_KINDS.get(name)
-    if at_hand is not None and isinstance(native, Native) and native.name in ("host", "cpu"):
-        return at_hand
-    return describe_target(found.module, name)
+    general = isinstance(native, Native) and native.name in ("host", "cpu")
+    return at_hand if at_hand is not None and general and at_hand.kind == described.kind else described
 
 
 def program_of(found: Found, sizes: Mapping[str, int] = NO_SIZES) -> Program:
