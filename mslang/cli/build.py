@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mslang.backend.backend import BackEnd, Library, LibraryPart
-from mslang.backend.registry import compiling
+from mslang.backend.registry import compiling, serving
 from mslang.brevity import seconds_text
 from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose
 from mslang.cli.common import UsageError, check_writable, emit, note, split_item
@@ -64,8 +64,11 @@ def run(args: argparse.Namespace) -> int:
     for path in args.outputs:
         _require_place(path)
     targets = _ordered([named_target(name) for name in args.targets or ["host"]])
+    _require_one_back_end(targets)
     built = [_part(args, target) for target in targets]
     chosen = built[0][0]
+    if args.targets:
+        _require_targets(chosen, targets, [made[0].target for _, _, made in built])
     back_end = next((b for _, b, _ in built if b.library is None), built[0][1])
     parts = [part for _, _, made in built for part in made]
     if len(built) > 1 and not any(p.target == GENERIC for p in parts):
@@ -93,6 +96,23 @@ def _ordered(targets: list[Target]) -> list[Target]:
     """Each target once, the one with the widest vectors and most features first: the first that runs is taken."""
     once = {t.name: t for t in targets}
     return sorted(once.values(), key=lambda t: (-t.vector_bits, -len(t.features)))
+
+
+def _require_one_back_end(targets: list[Target]) -> None:
+    """Refuse targets whose code cannot be in one library, such as a CPU and a GPU."""
+    by_back_end = {serving(t).name: t.name for t in targets}
+    if len(by_back_end) > 1:
+        message = f"{' and '.join(f'`{name}`' for name in by_back_end.values())} cannot share a library"
+        why = f"they are compiled by different back ends: {', '.join(by_back_end)}"
+        raise TargetError(problem("MS452", message, why=why, help="build one for each"))
+
+
+def _require_targets(chosen: Chosen, asked: list[Target], made: list[Target]) -> None:
+    """Refuse targets that were asked for where the schedule is for another kind of machine."""
+    for wanted, got in zip(asked, made, strict=True):
+        if wanted != got:
+            message = f"--target {wanted.name}: `{chosen.name}` is for {got.name}, another kind of target"
+            raise UsageError(message, "choose a schedule for that target, or leave out --target")
 
 
 def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any], list[LibraryPart]]:

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from mslang.tune.instances import Instance
 
 
+WRONG_USE = "MS701"
+"""The code of an invalid command line; exit status 2."""
+
+
 class UsageError(MsError):
     """An invalid command line; exit status 2."""
 
     def __init__(self, message: str, help: str | None = None) -> None:
-        super().__init__(problem("MS701", message, help=help))
+        super().__init__(problem(WRONG_USE, message, help=help))
 
 
 def split_item(text: str) -> tuple[Path, str | None]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
 from mslang import __version__
-from mslang.cli.common import UsageError
+from mslang.cli.common import WRONG_USE
 from mslang.diagnostics import MsError, TargetError, bounded_depth, problem
 from mslang.extensions import allowing
 
@@ -80,7 +80,7 @@ class Parser(argparse.ArgumentParser):
 
             message = f"unknown verb `{verb[1]}`"
             help = did_you_mean(verb[1], VERBS) or help
-        print(f"error[MS701]: {message}\n  = help: {help}", file=sys.stderr)
+        print(f"error[{WRONG_USE}]: {message}\n  = help: {help}", file=sys.stderr)
         raise SystemExit(USAGE)
 
 
@@ -170,7 +170,7 @@ def _report(error: MsError, as_json: bool) -> int:
     from mslang.cli.render import print_error
 
     print_error(error, as_json)
-    if isinstance(error, UsageError):
+    if error.diagnostic.code == WRONG_USE:
         return USAGE
     return UNAVAILABLE if isinstance(error, TargetError) else FINDINGS
 

@@ -129,7 +129,20 @@ def test_dynamic_sizes_and_parallel_loops_and_the_checks_of_arguments(run: Run, 
         assert scale(a, b, 64) == 0 and (b == 3 * a).all()
 
 
-TAKEN = ("asm", "nullptr", "typeid", "requires", "char8_t", "thread_local", "unix", "int64_t", "_Bool", "delete")
+TAKEN = (
+    "asm",
+    "nullptr",
+    "typeid",
+    "requires",
+    "char8_t",
+    "thread_local",
+    "unix",
+    "int64_t",
+    "_Bool",
+    "delete",
+    "SIZE_MAX",
+    "MSLANG_STATUS",
+)
 
 
 @needs_cc
@@ -302,7 +315,10 @@ def test_the_fastest_record_of_the_schedule_counts(run: Run, gemm: Path, tmp_pat
         (("-o", "none/gemm.h"), 1, ["MS702", "there is no folder none"]),
         (("-o", "folder.h"), 1, ["MS702", "it is a folder"]),
         (("-o", "gemm.h", "--name", "a b"), 2, ["MS701", "`a b` is not a name of a C function"]),
-        (("-o", "gemm.h", "--name", "double"), 1, ["MS701", "`double` is a word of C", "--name"]),
+        (("-o", "gemm.h", "--name", "double"), 2, ["MS701", "`double` is a word of C", "--name"]),
+        (("-o", "gemm.o", "--name", "int"), 2, ["MS701", "`int` is a word of C", "--name"]),
+        (("-o", "gemm.h", "--name", "int32_t"), 2, ["MS701", "`int32_t` is declared in each header", "--name"]),
+        (("-o", "gemm.o", "--name", "MSLANG_OK"), 2, ["MS701", "`MSLANG_OK` is declared in each header", "--name"]),
         (("-o", "gemm.h", "--target", "avx3"), 1, ["MS703", "unknown target `avx3`"]),
         (("-o", "gemm.h", "--backend", "reference"), 3, ["MS454", "the back end reference makes no libraries"]),
         (("--out", "gemm.h"), 2, ["MS701"]),
@@ -330,6 +346,24 @@ def test_without_a_linker_the_status_is_3(
     assert done.returncode == 3
     assert "MS453" in done.stderr and "there is no linker" in done.stderr and ".o" in done.stderr
     assert run("build", "gemm.ms:tiled", "--seed", "0", "-o", "gemm.o").returncode == 0
+
+
+def test_a_library_is_for_cpus_or_for_a_gpu(run: Run, tmp_path: Path) -> None:
+    (
+        tmp_path / "copy.ms"
+    ).write_text("""program copy[N = 64](A: f32[N], out B: f32[N]) { block b[i: N] { B[i] = A[i] } }
+schedule any for copy { b.i.split([_, 8]) }
+schedule cpu for copy on std.cpu.host { b.i.vectorize() }
+schedule gpu for copy on cuda { b.i.bind(threadIdx.x) }
+""")
+    for schedule in ("any", "gpu"):
+        done = run("build", f"copy.ms:{schedule}", "-o", "copy.h", "--target", "cuda", "--target", "avx2")
+        assert done.returncode == 3 and "error[MS452]" in done.stderr, done.stderr
+        assert "different back ends: llvm, cuda" in done.stderr
+    for schedule, target in (("cpu", "cuda"), ("gpu", "avx2")):
+        done = run("build", f"copy.ms:{schedule}", "-o", "copy.h", "--target", target)
+        assert done.returncode == 2 and "another kind of target" in done.stderr, done.stderr
+    assert not (tmp_path / "copy.h").exists()
 
 
 GPU = """program twice[N: dyn(1..100000)](error: f32[N], out stream: f32[N]) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -27,8 +28,11 @@ C_TYPES = {
 }
 """The C type of each element type; halves are passed as their bits."""
 
-_TAKEN = WORDS | frozenset(C_TYPES.values())
-"""What no parameter may be called."""
+_OWN = re.compile(
+    r"u?int\w*_t|U?INT\w*_(MIN|MAX|C|WIDTH)|(PTRDIFF|SIG_ATOMIC|SIZE|WCHAR|WINT)_(MIN|MAX|WIDTH)"
+    r"|mslang_status|MSLANG_\w+"
+)
+"""Names of `stdint.h`, which a header includes, and of what it declares beside the function."""
 
 _STATUS = f"""#ifndef MSLANG_STATUS
 #define MSLANG_STATUS
@@ -53,6 +57,13 @@ class Packer(msgspec.Struct, frozen=True):
 NO_PACKERS: Mapping[str, Packer] = MappingProxyType({})
 
 
+def require_name(name: str) -> None:
+    """Raise MS701 if a function of the name cannot be declared in C and C++."""
+    if name in WORDS or _OWN.fullmatch(name):
+        whose = "a word of C" if name in WORDS else "declared in each header"
+        raise MsError(problem("MS701", f"`{name}` is {whose}, and no name of a function", help="choose one: `--name`"))
+
+
 def header(
     name: str,
     signature: Signature,
@@ -74,9 +85,7 @@ def header(
     Raises:
         MsError: MS701, the function is called by a word of C or C++.
     """
-    if name in WORDS:
-        here = f"`{name}` is a word of C, and no name of a function"
-        raise MsError(problem("MS701", here, help="give another one: `--name`"))
+    require_name(name)
     names = c_names(signature)
     arrays = [_declared(p, n) for p, n in zip(signature.parameters, names, strict=False)]
     sizes = [f"int64_t {n}" for n in names[len(arrays) :]]
@@ -152,7 +161,7 @@ def c_names(signature: Signature) -> tuple[str, ...]:
     for name in (*(p.name for p in signature.parameters), *(s.text for s in signature.dynamic)):
         plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
         plain = f"_{plain}" if not plain or plain[0].isdigit() else plain
-        while plain in _TAKEN or plain in found:
+        while plain in WORDS or _OWN.fullmatch(plain) or plain in found:
             plain += "_"
         found.append(plain)
     return tuple(found)

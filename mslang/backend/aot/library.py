@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.backend.aot.entry import Entry, Variant, entries_ir
-from mslang.backend.aot.header import Packer, c_names, header
+from mslang.backend.aot.header import Packer, c_names, header, require_name
 from mslang.backend.aot.linking import shared_library
 from mslang.backend.aot.packing import constants, packed_bytes, packer, self_packing
 from mslang.backend.aot.processor import checkable
@@ -65,9 +65,12 @@ def library(
         The forms: `.h` the C header, `.ll`, `.s`, `.o`, and `.so`, which needs the system's linker.
 
     Raises:
+        MsError: MS701, the name is none of a function in C.
         TargetError: MS452, several targets of which the processor cannot be asked; MS455, constants that schedules for
             buckets pack in other ways; or what `compile` raises.
     """
+    # An object is called from C, too, whether its header is written or not.
+    require_name(symbol(name))
     made = _Build(tuple(parts), name, about, allow_native, lowered)
     made.require_choosable()
     made.require_one_layout()
