@@ -41,15 +41,18 @@ def source_files(names: Iterable[str]) -> list[str]:
     """The files that a command line names, each once; for a folder, all `.ms` files below it.
 
     Raises:
+        UsageError: a name is empty, as an unset variable of a script is.
         MsError: MS702, a folder contains none.
     """
     found: dict[str, None] = {}
     for name in names:
+        if not name:
+            raise UsageError("the name of a file is empty", "`.` is the current folder")
         folder = Path(name)
         if not folder.is_dir():
             found[name] = None
             continue
-        inside = sorted(p for p in folder.rglob("*.ms") if not _is_hidden(p.relative_to(folder)))
+        inside = sorted(p for p in folder.rglob("*.ms") if p.is_file() and not _is_hidden(p.relative_to(folder)))
         if not inside:
             raise MsError(
                 problem("MS702", f"there is no `.ms` file in {folder}", help="name a file, or another folder")
@@ -81,8 +84,10 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def encoded(text: str, like: bytes) -> bytes:
-    """The bytes of a text, with the line ends of the file's present contents."""
-    return (text.replace("\n", "\r\n") if b"\r\n" in like[:4096] else text).encode()
+    """The bytes of a text, with the line ends that most lines of the file's present contents have."""
+    both = like.count(b"\r\n")
+    ends = {"\n": like.count(b"\n") - both, "\r\n": both, "\r": like.count(b"\r") - both}
+    return text.replace("\n", max(ends, key=lambda end: ends[end])).encode()
 
 
 def check_writable(path: Path) -> None:
@@ -93,20 +98,19 @@ def check_writable(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file atomically: a crash leaves the old text or the new; MS702 if it cannot be written."""
-    import os
-    import tempfile
+    import secrets
 
     path = path.resolve()
     check_writable(path)
     try:
         data = encoded(text, path.read_bytes() if path.exists() else b"")
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        temporary = Path(name)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            # A new file has the mode of the user's umask.
+            with temporary.open("xb") as file:
+                if path.exists():
+                    temporary.chmod(path.stat().st_mode)
                 file.write(data)
-            if path.exists():
-                temporary.chmod(path.stat().st_mode)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from mslang.cli.common import (
     write_text,
 )
 from mslang.cli.main import DONE, FINDINGS
-from mslang.diagnostics import Diagnostic, MsError, Severity, bounded_depth
+from mslang.diagnostics import Diagnostic, MsError, Severity, bounded_depth, problem
 
 if TYPE_CHECKING:
     from mslang.ir.intrin import Intrin
@@ -57,6 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_sizes(parser)
     parser.add_argument("-o", "--output", metavar="OUT.ms", help="write there (default: standard output)")
+    parser.add_argument("--force", action="store_true", help="with -o: replace a file that exists")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if importer is None:
         raise UsageError(f"no way to import {path}", help=f"its name must end with {', '.join(IMPORTERS)}")
     if args.output is not None:
-        _check_output(Path(args.output), path, *([split_item(args.subject)[0]] if args.subject else []))
+        _check_output(Path(args.output), args.force, path, *([split_item(args.subject)[0]] if args.subject else []))
     text = read_text(path)
     with bounded_depth(path):
         brought = importer(path, text, args)
@@ -91,10 +92,19 @@ def run(args: argparse.Namespace) -> int:
     return FINDINGS if any(d.severity is Severity.ERROR for d in brought.diagnostics) else DONE
 
 
-def _check_output(output: Path, *read: Path) -> None:
-    """Refuse to overwrite the input file."""
+def _check_output(output: Path, force: bool, *read: Path) -> None:
+    """Refuse to overwrite the input file, and others unless they may be replaced."""
     if any(output.resolve() == p.resolve() for p in read):
         raise UsageError(f"{output} is the input file", help="name another file with -o")
+    if output.is_file() and not force:
+        raise MsError(
+            problem(
+                "MS702",
+                f"{output} exists",
+                why="it would be lost",
+                help="name another file, or replace it with --force",
+            )
+        )
     check_writable(output)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mslang.cli.common import counted, emit, note, write_text
+from mslang.cli.common import UsageError, counted, emit, note, write_text
 from mslang.cli.main import DONE
 from mslang.diagnostics import MsError, problem
+
+STORE = Path(".mslang/records.db")
+"""The record store where none is named."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,13 +18,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        default=".mslang/records.db",
         metavar="DB|RUN",
-        help="a record store, or the run of one (default: .mslang/records.db)",
+        help="a record store, or the run of one (default: all runs of --db)",
     )
-    parser.add_argument(
-        "--db", type=Path, default=Path(".mslang/records.db"), metavar="FILE", help="the store that RUN is in"
-    )
+    parser.add_argument("--db", type=Path, metavar="FILE", help=f"the record store (default: {STORE})")
     parser.add_argument("--log", type=Path, metavar="DIR", help="the logs (default: logs next to the store)")
     parser.add_argument(
         "-o",
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from mslang.report.page import page
     from mslang.tune.database import Database
 
-    path, wanted = (Path(args.what), None) if _is_file(args.what) else (args.db, args.what)
+    path, wanted = _wanted(args.what, args.db)
     if not path.exists():
         raise MsError(
             problem("MS547", f"there is no record store {path}", help="tune first: `mslang tune FILE`, or name it")
@@ -53,6 +53,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         note(f"{args.out}: {counted(len(found), 'run')}")
     return DONE
+
+
+def _wanted(what: str | None, db: Path | None) -> tuple[Path, str | None]:
+    """The store, and the run of it that is wanted; None for all."""
+    if what is None or not _is_file(what):
+        return db or STORE, what
+    if db is not None:
+        raise UsageError(f"--db names a store, and so does `{what}`", "leave out one of them")
+    return Path(what), None
 
 
 def _is_file(text: str) -> bool:

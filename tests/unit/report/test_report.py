@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from msgspec.structs import replace
 
+from mslang.cli.main import main
 from mslang.diagnostics import MsError
 from mslang.ir.print import print_program
 from mslang.report.chart import Axis, Series, chart
@@ -184,6 +185,17 @@ def test_a_run_without_records_leaves_the_one_before_it_in_the_report(store: Dat
     for space, name in (("second", "third"), ("other", "fourth")):
         store.add_run(Run(name, "p.ms", space, "w" * 64, "host", 0, "{}", source=workload().source))
     assert [f.run.id for f in gather(store)] == ["first", "second"]
+
+
+def test_the_verb_reports_the_store_that_is_named(
+    store: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words, runs in ((["--db", "r.db"], "2 runs"), (["r.db"], "2 runs"), (["first", "--db", "r.db"], "1 run")):
+        assert main(["report", *words, "-o", "r.html"]) == 0
+        assert capsys.readouterr().err == f"r.html: {runs}\n"
+    assert main(["report", "r.db", "--db", "r.db"]) == 2 and "[MS701]" in capsys.readouterr().err
+    assert main(["report"]) == 1 and ".mslang/records.db" in capsys.readouterr().err
 
 
 def test_one_run_by_the_beginning_of_its_name(store: Database) -> None:
