@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,9 +28,13 @@ from mslang.cli.main import DONE
 from mslang.ir.buckets import restricted
 from mslang.kernel.print import print_module
 from mslang.lower.passes import FLATTEN, LOOPS, lower_symbolic, stages
+from mslang.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
+    from mslang.schedule.sketch import Sketch
+    from mslang.schedule.space import Illegal
+    from mslang.schedule.trace import Value
     from mslang.target.description import Target
 
 FORMS = ("program", "trace", "tvmscript", "loops", "summary")
@@ -76,8 +82,6 @@ def run(args: argparse.Namespace) -> int:
     from mslang.target.detect import host
 
     if args.space:
-        if args.at is not None:
-            raise UsageError("--at goes with one candidate", "leave out --space")
         return _show_space(args)
     if args.rules is not None:
         raise UsageError("--rules goes with --space", "it names the rules that make a program's automatic space")
@@ -117,23 +121,69 @@ def _show_space(args: argparse.Namespace) -> int:
     from mslang.schedule.space import Illegal
     from mslang.target.detect import host
 
-    if args.steps or args.diff or args.stage != "program":
-        raise UsageError("--space shows the sketches alone", "leave out --stage, --steps and --diff")
+    _require_sketches_alone(args)
     name, space = space_to_show(args, host(), args.rules)
-    for shown, found in enumerate(space.structures(pins_of(args.pins)), 1):
-        if shown > args.sketches:
-            note(f"there are more sketches; --sketches {2 * args.sketches} shows more of them")
-            break
-        if isinstance(found, Illegal):
-            taken = ", ".join(f"{a} = {v}" for a, v in found.structure)
-            text = f"# refused ({taken}): {found.diagnostic.message}\n"
+    pins = pins_of(args.pins)
+    found = list(islice(space.structures(pins), args.sketches + 1))
+    shown, more = found[: args.sketches], len(found) > args.sketches
+    _require_structural(pins, shown, more)
+    for number, each in enumerate(shown, 1):
+        if isinstance(each, Illegal):
+            taken = ", ".join(f"{a} = {v}" for a, v in each.structure)
+            text = f"# refused ({taken}): {each.diagnostic.message}\n"
         else:
-            text = found.as_ms(f"{name}_{shown}")
+            text = each.as_ms(f"{name}_{number}")
         if args.json:
-            emit({"kind": "sketch", "title": f"{name}_{shown}", "text": text, "legal": not isinstance(found, Illegal)})
+            legal = not isinstance(each, Illegal)
+            emit({"kind": "sketch", "title": f"{name}_{number}", "text": text, "legal": legal})
         else:
             print(text)
+    if more:
+        note(f"there are more sketches; --sketches {2 * args.sketches} shows more of them")
     return DONE
+
+
+def _require_sketches_alone(args: argparse.Namespace) -> None:
+    """Refuse options that choose a candidate, or a form of one: sketches are shown as schedules."""
+    given = {
+        "--stage": args.stage != "program",
+        "--steps": args.steps,
+        "--diff": args.diff,
+        "--open": args.open,
+        "--at": args.at is not None,
+        "--seed": args.seed is not None,
+        "--strict": args.strict,
+        "--apply": args.apply is not None,
+        "--db": args.db is not None,
+    }
+    wrong = [option for option, is_given in given.items() if is_given]
+    if wrong:
+        raise UsageError(f"{' and '.join(wrong)} cannot be used with --space", "it shows the sketches alone")
+
+
+def _require_structural(pins: Mapping[str, Value], found: Sequence[Sketch | Illegal], more: bool) -> None:
+    """Refuse pins that no sketch can have: of numbers, which sketches leave open, of other outcomes, or of nothing."""
+    from mslang.schedule.decisions import shown
+    from mslang.schedule.space import Illegal
+
+    sketches = [s for s in found if not isinstance(s, Illegal)]
+    refused = [s for s in found if isinstance(s, Illegal)]
+    numbers = {d.address for s in sketches for d in s.decisions}
+    outcomes = {(address, taken) for s in found for address, taken in s.structure}
+    known = sorted({address for address, _ in outcomes})
+    for address, value in pins.items():
+        text = f"`{address} = {shown(value)}`"
+        if address in numbers:
+            message = f"--pin: `{address}` is a number, which sketches leave open"
+            raise UsageError(message, f"leave out --space to see a candidate with {text}")
+        if address not in known and not sketches:
+            raise UsageError(f"--pin: no sketch has {text}: {refused[0].diagnostic.message}")
+        if address not in known and not more:
+            raise UsageError(f"--pin: no sketch has a decision `{address}`", did_you_mean(address, known))
+        if address not in known:
+            note(f"--pin: none of the sketches shown has a decision `{address}`")
+        elif (address, value) not in outcomes:
+            raise UsageError(f"--pin: no sketch has {text}")
 
 
 def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:

@@ -86,3 +86,48 @@ def test_a_folder_stands_for_its_files(folder: Path, capsys: pytest.CaptureFixtu
         assert main([*verb, "."]) == 1
     (folder / "empty").mkdir()
     assert main([*verb, "empty"]) == 1 and "no `.ms` file" in capsys.readouterr().err
+
+
+SKETCHED = (
+    PROGRAM
+    + """schedule f for p {
+    let t ~ choose([2, 4])
+    let i0, i1 = one.i.split([_, t])
+    fork place { case kept {} case inlined { two.i.unroll() } }
+}
+space both for p = s | f
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--pin", "t=4"], "`t` is a number"),
+        (["--pin", "t=3"], "`t` is a number"),
+        (["--pin", "zz=3"], "no sketch has a decision `zz`"),
+        (["--pin", "plcae=kept"], "did you mean `place`?"),
+        (["--pin", "place=nowhere"], "no sketch has `place = nowhere`"),
+        (["--open"], "--open cannot be used with --space"),
+        (["--seed", "1"], "--seed cannot be used with --space"),
+        (["--apply", "default"], "--apply cannot be used with --space"),
+        (["--db", "r.db", "--strict"], "--strict and --db cannot be used with --space"),
+    ],
+)
+def test_what_sketches_cannot_show_is_wrong_use(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    Path("p.ms").write_text(SKETCHED)
+    assert main(["show", "p.ms:f", "--space", *words]) == 2
+    found = capsys.readouterr()
+    assert said in found.err and not found.out
+
+
+def test_a_pinned_structure_is_the_only_one_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("p.ms").write_text(SKETCHED)
+    assert main(["show", "p.ms:f", "--space", "--pin", "place=inlined"]) == 0
+    assert capsys.readouterr().out.count("schedule ") == 1
+    assert main(["show", "p.ms:both", "--space", "--pin", "both=f"]) == 0
+    assert capsys.readouterr().out.count("schedule ") == 2
+    assert main(["show", "p.ms:both", "--space", "--sketches", "1", "--pin", "place=inlined"]) == 0
+    assert "none of the sketches shown has a decision `place`" in capsys.readouterr().err
