@@ -67,7 +67,15 @@ def _check_items(path: Path, text: str, names: Collection[str]) -> None:
         end = 0 if placed is None else placed.start + len(placed.parsed.text)
         for d in found:
             if placed is not None and d.span is not None and placed.start <= d.span.start < end:
-                raise _refused(str(path), f"the new `{name}` would not check: {d.message}")
+                why = f"the new `{name}` would have an error: {d.message}"
+                raise MsError(
+                    problem(
+                        "MS707",
+                        f"{path} stays as it is",
+                        why=why,
+                        help="if it names something of another file, add a `use` of that; otherwise please report it",
+                    )
+                )
 
 
 def _refused(name: str, why: str) -> MsError:

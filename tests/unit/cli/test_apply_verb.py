@@ -52,8 +52,29 @@ def test_what_would_not_check_is_not_written(
     monkeypatch.setattr("mslang.cli.apply._target_name", lambda *_: "nowhere")
     assert main(["apply", "a.ms", "--passes", "dispatch", "--write"]) == 1
     said = capsys.readouterr().err
-    assert "[MS707]" in said and "`g_best` would not check" in said and "nowhere" in said
+    assert "[MS707]" in said and "`g_best` would have an error" in said and "nowhere" in said
     assert Path("a.ms").read_text() == PRODUCT
+
+
+OWN_INTRINSIC = """intrin row(a: f32[4], inout c: f32[4]) {
+    desc { block r[i: 4] { c[i] += a[i] } }
+    impl { block r[i: 4] { c[i] = c[i] + a[i] } }
+}
+program p[M = 4](A: f32[M, 4], inout C: f32[M, 4]) { block b[i: M, j: 4] { C[i, j] += A[i, j] } }
+schedule rows for p { b.j.tensorize(row) }
+"""
+
+
+def test_a_pattern_with_an_intrinsic_of_its_file_needs_a_use(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = "program q(A: f32[8, 4], inout C: f32[8, 4]) { block b[i: 8, j: 4] { C[i, j] += A[i, j] } }\n"
+    Path("own.ms").write_text(OWN_INTRINSIC)
+    Path("q.ms").write_text(program)
+    words = ["apply", "q.ms", "--passes", "dispatch", "--patterns", "own.ms", "--write"]
+    assert main(words) == 1
+    said = capsys.readouterr().err
+    assert "[MS707]" in said and "add a `use`" in said and Path("q.ms").read_text() == program
+    Path("q.ms").write_text('use "./own.ms".{row}\n' + program)
+    assert main(words) == 0 and main(["check", "q.ms"]) == 0
 
 
 def test_a_schedule_for_cpus_does_not_serve_a_gpu(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
