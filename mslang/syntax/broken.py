@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mslang.diagnostics import Diagnostic, Span
 from mslang.syntax import messages
 from mslang.syntax.docs import with_doc
+from mslang.syntax.fixes import apart
 from mslang.syntax.habits import in_words_of_this_language
 from mslang.syntax.layout import Layout
 from mslang.syntax.lexer import ERROR, Token, significant, tokenize
@@ -34,13 +35,12 @@ def _first_item(text: str) -> ParsedItem:
     tokens = tokenize(text)
     visible = significant(tokens)
     if visible[0].kind not in ITEM_HEADS:
-        return _bad_item(text, tokens, visible, 1, (_stray(visible[0]),))
+        return _bad_item(text, tokens, visible, 1, (apart(text, _stray(visible[0])),))
     outcome = Recovery(text, visible, "item").run()
+    found = tuple(apart(text, d) for d in in_words_of_this_language(text, visible, outcome.diagnostics))
     if outcome.value is None:
-        found = in_words_of_this_language(text, visible, outcome.diagnostics)
         return _bad_item(text, tokens, outcome.tokens, max(outcome.read, 1), found)
     end = outcome.tokens[outcome.read].start if outcome.read < len(outcome.tokens) else len(text)
-    found = in_words_of_this_language(text, visible, outcome.diagnostics)
     return ParsedItem(text[:end], with_doc(outcome.value, tokens), found)
 
 

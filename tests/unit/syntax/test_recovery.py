@@ -154,6 +154,13 @@ def test_messages() -> None:
         ("fn f() {\n    let in = 1\n}", "fn f() {\n    let `in` = 1\n}"),
         ("fn f() {\n    if a = 1 {}\n}", "fn f() {\n    if a == 1 {}\n}"),
         ("fn f() {\n    for i 4 {}\n}", "fn f() {\n    for i in 4 {}\n}"),
+        ("fn f() {\n    let k = b.i;let r = k\n}", "fn f() {\n    let k = b.i let r = k\n}"),
+        ("fn f() {\n    let k = b.i; let r = k\n}", "fn f() {\n    let k = b.i let r = k\n}"),
+        ("fn f() {\n    let k = b.i;\n}", "fn f() {\n    let k = b.i\n}"),
+        ("fn f() {\n    x = 1 == 2&&3 == 3\n}", "fn f() {\n    x = 1 == 2 and 3 == 3\n}"),
+        ("fn f() {\n    x = m == 4||n2\n}", "fn f() {\n    x = m == 4 or n2\n}"),
+        ("fn f() {\n    x = (a)&&(b)\n}", "fn f() {\n    x = (a)and(b)\n}"),
+        ("fn f() {\n    x = a)y = b\n}", "fn f() {\n    x = a y = b\n}"),
     ],
 )
 def test_fixes_mend_the_text(text: str, fixed: str) -> None:
