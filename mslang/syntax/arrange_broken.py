@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from mslang.syntax import tree
 from mslang.syntax.arrange import Arranger, Entry, stack
 from mslang.syntax.lexer import BLANKS, TRIVIA, tokenize
@@ -32,7 +34,7 @@ def arrange_broken(parsed: ParsedItem) -> list[Entry] | None:
 
 def _statements(text: str, body: tree.Body) -> list[Entry]:
     """The statements of a body; each extends to the start of the next."""
-    starts = [statement.span.start for statement in body.statements]
+    starts = _starts(text, body)
     entries = _comments(text[body.span.start + 1 : starts[0]])
     for start, end in zip(starts, [*starts[1:], body.span.end - 1], strict=True):
         before = text[:start]
@@ -44,6 +46,19 @@ def _statements(text: str, body: tree.Body) -> list[Entry]:
         first, *rest = found or [Entry(Text(region.strip(BLANKS)), False)]
         entries += [first._replace(blank=blank), *rest]
     return entries
+
+
+def _starts(text: str, body: tree.Body) -> list[int]:
+    """The starts of the statements, without those that follow an error on its line: where they start is a guess."""
+    spans = [statement.span for statement in body.statements]
+    starts = [spans[0].start]
+    broken = False
+    for last, span in pairwise(spans):
+        shared = "\n" not in text[last.end : span.start]
+        broken = shared and (broken or _sound(f"{_WRAPPER}{text[starts[-1] : span.end]}\n}}") is None)
+        if not broken:
+            starts.append(span.start)
+    return starts
 
 
 def _comments(text: str) -> list[Entry]:

@@ -1,6 +1,7 @@
 """The standard layout of `.ms` text: lines of 100 characters, 4 spaces; comments and meaning are preserved.
 
-Formatting is idempotent. Text that cannot be parsed is left unchanged.
+Formatting is idempotent. Text that cannot be parsed is left unchanged, and so is a broken item, or a broken file, that
+would be another one, or have more errors, in the standard layout.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mslang.syntax import tree
 from mslang.syntax.arrange import Arranger, Entry, stack
 from mslang.syntax.arrange_broken import arrange_broken
 from mslang.syntax.lexer import BLANKS, COMMENTS, WHITESPACE, significant, tokenize
+from mslang.syntax.meaning import same_meaning
 from mslang.syntax.parse import parse_file, parse_piece
 from mslang.syntax.pretty import Text, render
 from mslang.syntax.tree import File, ParsedItem
@@ -41,9 +43,16 @@ def format_file(file: File) -> str:
     for _ in range(_PASSES):
         after = _laid_out(before)
         if after == before.text:
-            return after
+            return after if before is file or _same_items(file, before) else file.text
         before = parse_file(file.path, after)
     return file.text
+
+
+def _same_items(file: File, formatted: File) -> bool:
+    """Whether a broken file, once formatted, is still read as the same items; they may depend on how lines begin."""
+    if not file.diagnostics:
+        return True
+    return same_meaning([p.parsed for p in file.items], [p.parsed for p in formatted.items])
 
 
 _PASSES = 6
@@ -108,13 +117,13 @@ def format_item(parsed: ParsedItem) -> str:
     if entries is None:
         return written
     formatted = render(stack(entries))
-    return formatted if _same_tokens(written, formatted) and _is_settled(formatted) else written
+    return formatted if _same_tokens(written, formatted) and _is_settled(parsed, formatted) else written
 
 
-def _is_settled(text: str) -> bool:
-    """Whether formatting leaves a formatted broken item unchanged; if not, recovery parsed it differently."""
+def _is_settled(parsed: ParsedItem, text: str) -> bool:
+    """Whether a broken item, once formatted, is the same item and stays so; if not, recovery parsed it differently."""
     items = parse_piece(text)
-    if len(items) != 1:
+    if len(items) != 1 or not same_meaning([parsed], [items[0][1]]):
         return False
     entries = arrange_broken(items[0][1])
     return entries is not None and render(stack(entries)) == text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mslang.syntax.lexer import BLANKS, ERROR, Token
+from mslang.syntax.tables import END
 
 _BALANCE = {"LBRACE": 1, "RBRACE": -1}
 
@@ -41,7 +42,9 @@ class Layout:
         return self.line(first) == self.line(second)
 
     def line(self, token: Token) -> int:
-        """The offset of the start of the token's line."""
+        """The offset of the start of the token's line; the end of the text is a line of its own, newline or not."""
+        if token.kind == END:
+            return token.start
         return self._text.rfind("\n", 0, token.start) + 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from mslang.diagnostics import Span
@@ -23,6 +23,13 @@ def meaning(text: str, *, without: Collection[str] = (), snapshots: bool = True)
     """
     items = (p.item for p in parse_file("", text).items)
     return tuple(_plain(i, snapshots) for i in items if _name(i) not in without)
+
+
+def same_meaning(before: Sequence[tree.ParsedItem], after: Sequence[tree.ParsedItem]) -> bool:
+    """Whether items differ only in layout, and the second ones have no more syntax errors."""
+    if sum(len(p.diagnostics) for p in after) > sum(len(p.diagnostics) for p in before):
+        return False
+    return [_plain(p.item, True) for p in before] == [_plain(p.item, True) for p in after]
 
 
 def remarks(text: str) -> list[str]:

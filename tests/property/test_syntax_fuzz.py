@@ -14,6 +14,7 @@ from mslang.diagnostics import Span
 from mslang.resources import grammar_text
 from mslang.syntax import tree
 from mslang.syntax.format import format_text
+from mslang.syntax.meaning import faults, meaning
 from mslang.syntax.lexer import BLANKS, COMMENTS, ERROR, TRIVIA, WHITESPACE, Token, significant, tokenize
 from mslang.syntax.parse import parse_file, parse_piece, reparse
 from mslang.syntax.query import expected_at, node_path
@@ -233,6 +234,7 @@ def _soup(chance: random.Random) -> str:
 def _settles(text: str) -> None:
     found = format_text(text)
     assert format_text(found) == found, repr(text)
+    assert faults(found) <= faults(text) and meaning(found) == meaning(text), repr(text)
     assert _comments(found) == _comments(text), repr(text)
     assert [t.text for t in significant(tokenize(found))] == [t.text for t in significant(tokenize(text))], repr(text)
 

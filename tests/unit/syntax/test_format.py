@@ -4,6 +4,7 @@ import pytest
 
 from mslang.diagnostics import Span
 from mslang.syntax.format import format_range, format_text
+from mslang.syntax.meaning import faults, meaning
 from tests.unit.syntax.samples import SAMPLES
 
 ROOT = Path(__file__).parents[3]
@@ -128,3 +129,32 @@ def test_formatting_a_range_touches_its_items_only() -> None:
     (edit,) = format_range(text, Span(text.index("b"), text.index("b")))
     assert (text[edit.span.start : edit.span.end], edit.text) == ("const b=2", "const b = 2")
     assert format_range(format_text(text), Span(0, len(text))) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'schedule s for p {\n    let a, b c do not fit the loop"\n}\n',
+        'schedule s for p {\n    b.i.unroll()\n    let a, b c do not fit the loop"\n    b.j.unroll()\n}\n',
+        "fn f() {\n    b.storage_align(axis = -2, factor = 32))   # conflicts\n    return b\n}\n",
+        "fn f() {\n    b.storage_alignaxis = -2, factor = 32, offset = 8)   # conflicts\n    return b\n}\n",
+        "program p() {\n    for k in 4 {\n        block b[i: 4 =  * 4] {\n            reads A[i]\n        }\n    }\n}\n",
+    ],
+)
+def test_a_line_with_an_error_stays_one_line(text: str) -> None:
+    assert formatted(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "program intrin(A: f32[4",
+        "program intrin(A: f32[4\n",
+        "const a=1 schedule s1 \n test \x1c fork 1 } ?",
+        "m use \n impl \n test const in if ) é init case ? schedule \t schedule init @ use , in ~",
+        'fn f() {\n  x = 1\n  seed in 0..4 { check equiv(p, q) }\n  let p = conv[1, pad 3]\n  "a" b[i: N] {\n y=2 }\n}',
+    ],
+)
+def test_formatting_broken_text_adds_no_error(text: str) -> None:
+    found = formatted(text)
+    assert faults(found) <= faults(text) and meaning(found) == meaning(text)
