@@ -14,8 +14,8 @@ from mslang.diagnostics import Span
 from mslang.resources import grammar_text
 from mslang.syntax import tree
 from mslang.syntax.format import format_text
-from mslang.syntax.meaning import faults, meaning
 from mslang.syntax.lexer import BLANKS, COMMENTS, ERROR, TRIVIA, WHITESPACE, Token, significant, tokenize
+from mslang.syntax.meaning import faults, meaning
 from mslang.syntax.parse import parse_file, parse_piece, reparse
 from mslang.syntax.query import expected_at, node_path
 from tests.unit.syntax.samples import SAMPLES, covers, edit_one_token

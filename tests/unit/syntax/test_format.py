@@ -138,7 +138,7 @@ def test_formatting_a_range_touches_its_items_only() -> None:
         'schedule s for p {\n    b.i.unroll()\n    let a, b c do not fit the loop"\n    b.j.unroll()\n}\n',
         "fn f() {\n    b.storage_align(axis = -2, factor = 32))   # conflicts\n    return b\n}\n",
         "fn f() {\n    b.storage_alignaxis = -2, factor = 32, offset = 8)   # conflicts\n    return b\n}\n",
-        "program p() {\n    for k in 4 {\n        block b[i: 4 =  * 4] {\n            reads A[i]\n        }\n    }\n}\n",
+        "program p() {\n    for k in 4 {\n        block b[i: 4 =  * 4] {\n            reads A\n        }\n    }\n}\n",
     ],
 )
 def test_a_line_with_an_error_stays_one_line(text: str) -> None:
