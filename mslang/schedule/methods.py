@@ -130,7 +130,7 @@ class Methods:
             }
 
         Rejects:
-            - a loop named twice
+            - no loop at all, or a loop named twice
             - loops that are not in one nest, or with something next to a loop between the first and the last of them
             - a block below with a scan or opaque axis, or with bindings that are not affine
             - bounds of a loop that would come to depend on a loop inside it

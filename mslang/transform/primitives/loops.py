@@ -290,7 +290,7 @@ def reorder(program: Program, loops: LoopArguments) -> Outcome:
         }
 
     Rejects:
-        - a loop named twice
+        - no loop at all, or a loop named twice
         - loops that are not in one nest, or with something next to a loop between the first and the last of them
         - a block below with a scan or opaque axis, or with bindings that are not affine
         - bounds of a loop that would come to depend on a loop inside it
@@ -300,6 +300,8 @@ def reorder(program: Program, loops: LoopArguments) -> Outcome:
 
     Source: TVM reorder
     """
+    if not loops:
+        raise refuse("MS303", "reorder", "no loops are given", help="name those to permute, outermost first")
     require_distinct(loops, "reorder")
     paths = [loop_path(program, x, "reorder") for x in loops]
     if len(loops) < 2:

@@ -32,6 +32,7 @@ WRONG: list[tuple[Callable[[ms.Schedule], object], str, str]] = [
         "MS203",
         "takes `read` or `write` as `access`, not reads",
     ),
+    (lambda s: s.reorder(), "MS303", "name those to permute"),
     (lambda s: s.choose([1, 2], [-1.0, 1.0], name="c"), "MS203", "one finite weight, of 0 or more"),
 ]
 
