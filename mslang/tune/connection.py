@@ -120,12 +120,14 @@ def faults(path: Path) -> Iterator[None]:
     """Turn SQLite's and the file system's errors into diagnostics.
 
     Raises:
-        StoreError: MS601, the file is damaged or something else; MS603, it cannot be used.
+        StoreError: MS601, the file is damaged or something else; MS603, it cannot be used, or is closed.
     """
     try:
         yield
     except sqlite3.OperationalError as error:
         raise _unusable(path, str(error)) from error
+    except sqlite3.ProgrammingError as error:
+        raise _misused(path, str(error)) from error
     except (sqlite3.Error, OverflowError, UnicodeError) as error:
         # UnicodeError: SQLite's own message quotes damaged text.
         raise StoreError(
@@ -138,6 +140,15 @@ def faults(path: Path) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
+
+
+def _misused(path: Path, why: str) -> MsError:
+    """The error of a connection that is closed, or used by another thread than its own: the file is not to blame."""
+    if "closed" in why:
+        return StoreError(
+            problem("MS603", f"the database {path} is closed", help="open it again; `with` closes it at its end")
+        )
+    return StoreError(problem("MS603", f"the database {path} cannot be used here", why=why))
 
 
 def _unusable(path: Path, why: str) -> MsError:

@@ -22,7 +22,7 @@ from mslang.ir.program import Program
 from mslang.target.machine import Machine, this_machine
 from mslang.tune.connection import MEMORY, connect, faults, transaction
 from mslang.tune.integrity import find_damage, missing_records, undamaged_rows
-from mslang.tune.ranking import ranked
+from mslang.tune.ranking import ranked, require_count
 from mslang.tune.record import Outcome, Record, Run, RunLesson, Workload
 from mslang.tune.rows import BRIEF, NEXT, brief_from, columns_of, hash_of, identity, insertion, record_from, where
 from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum
@@ -239,7 +239,11 @@ class Database:
             machine: the key of the machine that they were measured on (None: this one). Times of different machines are
                 never compared.
             compiler: only those that this compiler made.
+
+        Raises:
+            MsError: MS706, `n` is not a number from 0 on.
         """
+        require_count(n)
         condition, values = where(
             workload=hash_of(program),
             target=target,

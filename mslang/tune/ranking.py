@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
+from mslang.brevity import brief
+from mslang.diagnostics import MsError, problem
 from mslang.tune.record import Record
 
 
@@ -46,6 +48,13 @@ def ranked(records: Iterable[E]) -> list[E]:
             last.pop(key, None)  # (so that the values stay in the order that they were made)
             last[key] = r
     return sorted(alike(r for r in last.values() if r.cost is not None), key=lambda r: r.cost or 0.0)
+
+
+def require_count(n: object) -> None:
+    """Raise MsError MS706 unless `n` is a number of records to give."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        why = "it is a whole number from 0 on"
+        raise MsError(problem("MS706", f"`n`, the number of records to give, is {brief(repr(n))}", why=why))
 
 
 def alike(records: Iterable[E]) -> list[E]:

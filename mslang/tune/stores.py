@@ -24,7 +24,7 @@ from mslang.suggestions import did_you_mean
 from mslang.target.machine import this_machine
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
-from mslang.tune.ranking import alike, ranked
+from mslang.tune.ranking import alike, ranked, require_count
 from mslang.tune.record import Record, Workload
 
 DATABASES = "mslang.databases"
@@ -72,7 +72,11 @@ class Store(Protocol):
 def fastest(
     records: Iterable[Record], n: int, *, target: str | None, machine: str | None, compiler: str | None = None
 ) -> list[Record]:
-    """The `n` fastest of records in the order they were made; of a candidate measured several times the last counts."""
+    """The `n` fastest of records in the order they were made; of a candidate measured several times the last counts.
+
+    Raises MsError: MS706, `n` is not a number from 0 on.
+    """
+    require_count(n)
     wanted = machine if machine is not None else this_machine().key
     fit = (r for r in records if r.machine == wanted and target in (None, r.target) and compiler in (None, r.compiler))
     return ranked(fit)[:n]

@@ -17,6 +17,7 @@ from mslang.target.machine import this_machine
 from mslang.tune import connection
 from mslang.tune.database import Database
 from mslang.tune.record import Outcome, Record, Result, Run, Verification, Workload
+from mslang.tune.stores import Union
 
 
 def make(trial: int, seconds: float | None, run: str = "r1", workload: str = "w") -> Record:
@@ -55,6 +56,25 @@ def test_records_come_back_as_they_went_in(tmp_path: Path) -> None:
         assert kept.seconds == 0.5
     with Database(tmp_path / "a" / "records.db", read_only=True) as db:
         assert db.best("w") == kept
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    db = Database(tmp_path / "records.db")
+    db.close()
+    for use in (lambda: db.top("w"), lambda: list(db.records()), lambda: db.add(make(0, 0.5)), db.check):
+        with pytest.raises(MsError) as caught:
+            use()
+        d = caught.value.diagnostic
+        assert d.code == "MS603" and "records.db is closed" in d.message and "open it again" in (d.help or "")
+
+
+@pytest.mark.parametrize("n", [-1, 1.5, True])
+def test_the_number_of_the_fastest_is_a_number(n: Any) -> None:
+    with Database(":memory:") as db:
+        for store in (db, Union([db])):
+            with pytest.raises(MsError, match=f"records to give, is {n}"):
+                store.top("w", n)
+        assert db.top("w", 0) == []
 
 
 def test_top_orders_by_median_and_leaves_out_failures(tmp_path: Path) -> None:
