@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from mslang.api.arguments import misused
 from mslang.api.source import Source
+from mslang.brevity import brief
+from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.target.description import Target
 from mslang.target.detect import host
@@ -46,8 +48,8 @@ def apply(
     says why others missed. `ms.build` takes it.
 
     Raises:
-        MsError: MS611, there is no pass of a name; MS601 to MS603, the store cannot be used; MS271, MS272, a library
-            call is not there or its package not allowed; MS614, it is not usable.
+        MsError: MS706, `passes` is a text; MS611, there is no pass of a name; MS601 to MS603, the store cannot be
+            used; MS271, MS272, a library call is not there or its package not allowed; MS614, it is not usable.
 
     >>> import mslang as ms
     >>> p = ms.parse_program("program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] + 1.0 } }")
@@ -56,9 +58,12 @@ def apply(
     p: default: fixed choices for avx2, 1 steps
     """
     from mslang.apply.apply import apply as run
-    from mslang.apply.standard import Sources, standard_passes
+    from mslang.apply.standard import Sources, pass_names, standard_passes
     from mslang.tune.stores import open_store
 
+    if isinstance(passes, str):
+        help = f"write `passes={pass_names(passes)!r}`"
+        raise MsError(problem("MS706", f"`passes` of `ms.apply` is a text, {brief(repr(passes))}", help=help))
     world = named_target(target) if isinstance(target, str) else target or host()
     module = programs.module if isinstance(programs, Source) else None
     wanted = _programs_in(programs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,15 +41,21 @@ def program_in(what: object, seed: int, pins: Mapping[str, Value]) -> Program:
     from mslang.tune.result import Tuned
 
     match what:
-        case Program():
-            return what
-        case Schedule() | Candidate() | Tuned() | Applied():
-            return what.program
         case Space():
             return what.sample(seed, pins, strict=True).program
+        case Program():
+            found = what
+        case Schedule() | Candidate() | Tuned() | Applied():
+            found = what.program
         case Source():
-            return only_program(what, "build")
-    raise misused("build", what, "a program, a schedule, a space or a candidate")
+            found = only_program(what, "build")
+        case _:
+            raise misused("build", what, "a program, a schedule, a space or a candidate")
+    for address in pins:
+        why = f"only a space has open decisions; this is {brief(repr(what))}"
+        help = "build `source.space(name)` with these pins"
+        raise MsError(problem("MS251", f"no decision has the address `{address}`", why=why, help=help))
+    return found
 
 
 def space_in(what: object, machine: Target) -> Space:
@@ -84,6 +91,14 @@ def require_numbers(verb: str, **given: object) -> None:
         if name == "workers" and number is not None and number > most_workers():
             why = f"at most {most_workers()} are of use on this machine"
             raise MsError(problem("MS706", f"`workers` of `ms.{verb}` is {number}", why=why))
+
+
+def require_seconds(verb: str, seconds: object) -> None:
+    """Raise MsError MS706 unless a time is a finite number of seconds, or None."""
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= sys.float_info.max
+    if seconds is not None and not number:
+        why = "it is a number of seconds above 0, or None for no limit"
+        raise MsError(problem("MS706", f"`seconds` of `ms.{verb}` is {brief(repr(seconds))}", why=why))
 
 
 def require_seed(verb: str, seed: object) -> None:

@@ -7,7 +7,7 @@ from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from mslang.api.arguments import compiler_of, program_in
+from mslang.api.arguments import compiler_of, program_in, require_seconds
 from mslang.api.source import Source
 from mslang.backend.backend import BackEnd, Loaded, Options
 from mslang.brevity import brief
@@ -156,6 +156,7 @@ def profile_kernel(
     from mslang.apply.passes import Applied
     from mslang.perf.profile import profile_kernel as run
 
+    require_seconds("profile_kernel", seconds)
     scheduled = program_in(program, seed, pins)
     made_by, machine = compiler_of(None, target)
     if isinstance(program, Applied) and program.backend is not None:

@@ -100,7 +100,8 @@ def load(path: str | os.PathLike[str], *, registry: Registry = REGISTRY) -> Sour
 def parse(text: str, path: str = "text.ms", *, registry: Registry = REGISTRY) -> Source:
     """The same for a text; `use "./other.ms"` is looked up next to `path`."""
     with bounded_depth(path):
-        return _clean(load_module(path, text), registry)
+        # As in a file, a byte order mark at the start is no part of the text.
+        return _clean(load_module(path, text.removeprefix("\ufeff")), registry)
 
 
 def _clean(module: Module, registry: Registry) -> Source:

@@ -8,7 +8,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from mslang.api.arguments import compiler_of, likely_instance, misused, require_numbers, require_seed, space_in
+from mslang.api.arguments import (
+    compiler_of,
+    likely_instance,
+    misused,
+    require_numbers,
+    require_seconds,
+    require_seed,
+    space_in,
+)
 from mslang.api.source import Source
 from mslang.backend.backend import BackEnd
 from mslang.diagnostics import MsError, problem
@@ -79,6 +87,7 @@ def tune(
 
     made_by, machine = compiler_of(backend, target)
     require_numbers("tune", trials=trials, patience=patience, workers=workers)
+    require_seconds("tune", seconds)
     require_seed("tune", seed)
     searched = space_in(space, machine)
     task = Task(
@@ -157,6 +166,7 @@ def tune_all(
     if not items:
         raise MsError(problem("MS706", "`ms.tune_all` was given nothing to tune", help="name a program or a space"))
     require_numbers("tune_all", trials=trials, patience=patience, workers=workers)
+    require_seconds("tune_all", seconds)
     require_seed("tune_all", seed)
     instances = [likely_instance(x) for x in likely]
     for name in weights:

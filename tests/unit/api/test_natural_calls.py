@@ -42,6 +42,10 @@ def test_a_space_is_built_with_the_decisions_asked_for() -> None:
         ms.build(ms.parse(TEXT).space("s"), pins={"u": 4})
 
 
+def test_a_byte_order_mark_is_no_part_of_a_text() -> None:
+    assert ms.parse("\ufeff" + TEXT).programs == ms.parse(TEXT).programs
+
+
 def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
     tuned = ms.tune(ms.parse(TEXT).program(), trials=1, workers=1, database=tmp_path / "r.db")
     assert tuned.done.tally.trials == 1 and repr(tuned).startswith("<tuned p: ")
@@ -69,6 +73,15 @@ def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
         (lambda: ms.parse(TEXT).space("s").sample(0, {"t": 5}, strict=True), ["MS254", "t = 5"]),
         (lambda: ms.build(ms.parse(TEXT).space("s"), pins={"t": 5}), ["MS254", "t = 5"]),
         (lambda: ms.build(ms.parse(TEXT).space("s"), pins={"none": 5}), ["MS251", "`none`"]),
+        (lambda: ms.build(ms.parse(TEXT).program(), pins={"t": 4}), ["MS251", "`t`", "<program p", "source.space"]),
+        (lambda: ms.tune(ms.parse(TEXT).program(), seconds=float("nan")), ["MS706", "`seconds` of `ms.tune` is nan"]),
+        (lambda: ms.tune(ms.parse(TEXT).program(), seconds=-1), ["MS706", "`seconds` of `ms.tune` is -1"]),
+        (lambda: ms.tune(ms.parse(TEXT).program(), seconds="5s"), ["MS706", "'5s'", "seconds above 0"]),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT)}, seconds=0), ["MS706", "`seconds` of `ms.tune_all` is 0"]),
+        (lambda: ms.profile_kernel(ms.parse(TEXT).program(), seconds=0), ["MS706", "`ms.profile_kernel` is 0"]),
+        (lambda: ms.apply(ms.parse(TEXT), "db"), ["MS706", "'db'", "write `passes=['db']`"]),
+        (lambda: ms.apply(ms.parse(TEXT), "db,default"), ["MS706", "write `passes=['db', 'default']`"]),
+        (lambda: ms.Database(":memory:").top(n=-1), ["MS706", "-1", "from 0 on"]),
         (lambda: ms.parse("program p( {"), ["MS0", "text.ms:1:"]),
         (lambda: ms.parse(TEXT.replace("a.i", "a.j")), ["error[MS204]", "text.ms:3:", "let i0, i1 = a.j", "^\n"]),
     ],
