@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from mslang.diagnostics import Diagnostic, MsError, Severity, problem
+from mslang.diagnostics import Diagnostic, MsError, Severity, bounded_depth, problem
 from mslang.interop.in_blocks import in_blocks
 from mslang.interop.tvm import records
 from mslang.interop.tvm.code import as_compiled_there
@@ -138,7 +138,8 @@ def _tuned(path: Path, text: str, intrinsics: Mapping[str, Intrin]) -> Brought:
         items.append((program.name, print_program(program)))
         for record in (r for r in trials if r.seconds is not None):
             try:
-                done = import_trace(program, record.trace, intrinsics=intrinsics)
+                with bounded_depth("a record's trace"):
+                    done = import_trace(program, record.trace, intrinsics=intrinsics)
             except MsError as error:
                 bad.append(error.diagnostic)
                 continue

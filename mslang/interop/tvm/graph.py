@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
@@ -34,6 +35,17 @@ class Node(msgspec.Struct, frozen=True):
 def unreadable(why: str) -> MsError:
     """The error of a malformed graph."""
     return MsError(problem("MS741", "this is not a program that TVM has written", why=why))
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raise MS741 where a damaged graph is read: it may contain arbitrary references, even cycles."""
+    try:
+        yield
+    except RecursionError as failure:
+        raise unreadable("it is nested too deeply, or refers to itself") from failure
+    except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as failure:
+        raise unreadable(f"{type(failure).__name__}: {failure}") from failure
 
 
 class Graph:
@@ -64,6 +76,8 @@ class Graph:
             return Node(_short(name), name, fields.get("data"))
         value = fields.get("attrs", fields.get("data", fields.get("repr_str", _EMPTY.get(_short(name)))))
         if "keys" in fields:
+            if not isinstance(fields["keys"], list) or not isinstance(fields.get("data", []), list):
+                raise unreadable("a map has no list of keys and values")
             value = [x for pair in zip(fields["keys"], fields.get("data", ()), strict=False) for x in pair]
         return Node(_short(name), name, value)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from mslang.interop.tvm import words
 from mslang.interop.tvm.expressions_in import Expressions, unsupported
-from mslang.interop.tvm.graph import Graph, GraphWriter, unreadable
+from mslang.interop.tvm.graph import Graph, GraphWriter, reading, unreadable
 from mslang.ir.expr import Binary, Const, Expr, Symbol, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Buffer
@@ -28,7 +28,11 @@ def read_map(text: MapText, variables: Mapping[str, Expr]) -> IndexMap:
     Raises:
         MsError: MS741, the text is not an index map; MS745, it uses a feature that mslang lacks.
     """
-    graph = Graph(text.text)
+    with reading():
+        return _map_in(Graph(text.text), variables)
+
+
+def _map_in(graph: Graph, variables: Mapping[str, Expr]) -> IndexMap:
     root = graph.node(graph.root)
     if root.kind != "IndexMap":
         raise unreadable(f"an index map is needed, not a {root.type}")

@@ -15,7 +15,7 @@ from mslang.interop.sizes import ANY_SIZE, is_empty, iterations
 from mslang.interop.tvm import words
 from mslang.interop.tvm.contents import block_order, variables
 from mslang.interop.tvm.expressions_in import Expressions, unsupported
-from mslang.interop.tvm.graph import Graph, Node, unreadable
+from mslang.interop.tvm.graph import Graph, Node, reading, unreadable
 from mslang.interop.tvm.words import block_in
 from mslang.ir.dtype import is_integer
 from mslang.ir.expr import ONE, TRUE, ZERO, Const, Expr, Symbol, Var, dtype_of
@@ -48,14 +48,11 @@ def programs(text: str | bytes) -> dict[str, Program]:
     Raises:
         MsError: MS741, this is not such a graph; MS745, a program uses a feature that mslang lacks.
     """
-    graph = Graph(text)
     found: dict[str, Program] = {}
-    try:
+    with reading():
+        graph = Graph(text)
         for name, function in functions(graph):
             found[name] = _verified(Reader(graph, name).program(function))
-    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as failure:
-        # A damaged graph may contain arbitrary references, even cycles.
-        raise unreadable(f"{type(failure).__name__}: {failure}") from failure
     if not found:
         raise unreadable("it holds no function of tensors")
     return found
@@ -244,7 +241,10 @@ class Reader:
     def _range(self, ref: object) -> Range:
         node = self.graph.node(ref)
         index = self.expressions.index
-        return Range(index(self.graph.field(node, "min")), index(self.graph.field(node, "extent")))
+        found = Range(index(self.graph.field(node, "min")), index(self.graph.field(node, "extent")))
+        if isinstance(found.extent, Const) and found.extent.value < 0:
+            raise unreadable(f"a region has {found.extent.value} elements")
+        return found
 
     # ------------------------------------------------------------------ statements
     def body(self, ref: object) -> tuple[Stmt, ...]:

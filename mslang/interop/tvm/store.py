@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from mslang import __version__
-from mslang.diagnostics import Diagnostic, MsError, Severity
+from mslang.diagnostics import Diagnostic, MsError, Severity, bounded_depth
 from mslang.interop.tvm.code import as_compiled_there
 from mslang.interop.tvm.records import TvmDatabase, TvmRecord, write_database
 from mslang.interop.tvm.trace_in import Imported, import_trace
@@ -68,7 +68,8 @@ def import_into(store: Database, source: TvmDatabase, name: str) -> Moved:
         there = {r.candidate for r in store.records(run=run) if isinstance(r, Record)}
         for trial, record in enumerate(records):
             try:
-                imported = import_trace(program, record.trace)
+                with bounded_depth(f"record {trial + 1}"):
+                    imported = import_trace(program, record.trace)
             except MsError as error:
                 bad.append(_left_out(f"record {trial + 1} of `{program.name}`", error))
                 left_out += 1

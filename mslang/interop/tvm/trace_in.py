@@ -200,10 +200,7 @@ class _Import:
             return self._get_of_root(kind)
         handle = self.state.handle(of)
         if kind in _RELATED:
-            ref = self.session.handles.resolve(handle)
-            if not isinstance(ref, BlockRef):
-                raise misfit(f"a block is needed, not the loop `{handle.name}`")
-            related = _RELATED[kind](self.session.program, ref.name)
+            related = _RELATED[kind](self.session.program, self._block(handle).name)
             return tuple(self.session.handles.handle(BlockRef(n)) for n in related)
         found = self.state.ask(GETTERS[kind], handle)
         if kind != "GetLoops":
@@ -218,15 +215,22 @@ class _Import:
             there = tuple(h for h in there if h is not spare)
         return there
 
+    def _block(self, handle: Handle) -> BlockRef:
+        ref = self.session.handles.resolve(handle)
+        if not isinstance(ref, BlockRef):
+            raise misfit(f"a block is needed, not the loop `{handle.name}`")
+        return ref
+
     def _get_of_root(self, kind: str) -> tuple[object, ...]:
-        body = self.session.program.body
+        blocks = [
+            self.session.handles.handle(BlockRef(b.name))
+            for b in blocks_of(self.session.program.body, into_blocks=False)
+        ]
         match kind:
             case "GetChildBlocks":
-                names = [b.name for b in blocks_of(body, into_blocks=False)]
-                return tuple(self.session.handles.handle(BlockRef(n)) for n in names)
-            case "GetOutputBlocks":
-                first = blocks_of(body, into_blocks=False)[0]
-                return self.state.ask("output_blocks", self.session.handles.handle(BlockRef(first.name)))
+                return tuple(blocks)
+            case "GetOutputBlocks" if blocks:
+                return self.state.ask("output_blocks", blocks[0])
         return ()
 
     # ------------------------------------------------------------------ sampling
@@ -284,13 +288,14 @@ class _Import:
     ) -> tuple[object, ...]:
         if decision is not None and not (isinstance(decision, int) and 0 <= decision < len(values)):
             raise misfit(f"{decision!r} is not a position among {len(values)} candidates")
+        if not all(isinstance(x, int | float) for x in (*values, *weights)):
+            raise misfit("candidates and their weights are numbers")
         same = len(set(weights)) == 1
         given = None if decision is None else values[decision]
         return self._drawn("choose", "choice", given, values, None if same else weights)
 
     def _location(self, block: Handle, decision: object) -> object:
-        ref = self.session.handles.resolve(block)
-        assert isinstance(ref, BlockRef)
+        ref = self._block(block)
         legal = sampling.locations(self.session.program, ref)
         name = f"{block.name}_at"
         if decision is None:
@@ -355,9 +360,9 @@ class _Import:
 
     # ------------------------------------------------------------------ differences from TVM
     def _remark_on_root(self, op: str, arguments: Mapping[str, object]) -> None:
-        key = arguments["key"]
-        if not isinstance(key, str):
-            raise misfit(f"{key!r} is not a key")
+        key = arguments.get("key")
+        if not isinstance(key, str) or (op == "annotate" and "value" not in arguments):
+            raise misfit(f"{key!r} is not a key, or has no value")
         if op == "annotate":
             self.root_notes.setdefault(key, arguments["value"])
         else:

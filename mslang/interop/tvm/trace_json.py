@@ -73,7 +73,10 @@ def from_data(data: object) -> TvmTrace:
     """
     match data:
         case [list() as insts, list() as decisions]:
-            read = tuple(_inst(k, i) for k, i in enumerate(insts))
+            try:
+                read = tuple(_inst(k, i) for k, i in enumerate(insts))
+            except RecursionError as failure:
+                raise unreadable("lists are nested too deeply") from failure
             return TvmTrace(read, tuple(_decision(d, len(read)) for d in decisions))
     raise unreadable("it is not a list of instructions and a list of decisions")
 

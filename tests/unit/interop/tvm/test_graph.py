@@ -241,6 +241,24 @@ def test_damaged_graphs_never_end_in_a_traceback() -> None:
     assert survived < 250
 
 
+@pytest.mark.parametrize("function", ["exp", "likely", "bitwise_not", "call_extern"])
+def test_calls_without_arguments(function: str) -> None:
+    p = parse_program("program p(A: f32[4], out C: f32[4]) { block b[i: 4] { C[i] = exp(A[i]) } }")
+    data = json.loads(to_graph(p).replace("tirx.exp", f"tirx.{function}"))
+    (call,) = (n for n in data["nodes"] if n["type"].endswith("Call"))
+    data["nodes"].append({"type": "ffi.Array", "data": []})
+    call["data"]["args"] = len(data["nodes"]) - 1
+    with pytest.raises(MsError) as caught:
+        programs(json.dumps(data))
+    assert caught.value.diagnostic.code == "MS741"
+
+
+def test_a_map_whose_keys_are_no_list() -> None:
+    with pytest.raises(MsError) as caught:
+        programs('{"root": 1, "nodes": [{"type_key": ""}, {"type_key": "Map", "keys": 5}]}')
+    assert caught.value.diagnostic.code == "MS741"
+
+
 # ------------------------------------------------------------------ index maps
 def test_index_maps_come_back() -> None:
     i, j = Var("i"), Var("j")

@@ -88,6 +88,20 @@ def test_what_is_no_time_is_that_of_a_failed_trial(folder: Path, time: str) -> N
     assert record.seconds is None
 
 
+def test_a_record_that_does_not_fit_its_program_costs_itself_only(folder: Path, tmp_path: Path) -> None:
+    file = folder / RECORDS
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    workload, (_, *rest) = rows[0]
+    insts = [["GetSBlock", [], ["root", "main"], ["b0"]], ["SampleCategorical", [], [[1, 2], [{}, {}]], ["v0"]]]
+    file.write_text("".join(json.dumps(r) + "\n" for r in [[workload, [[insts, []], *rest]], *rows]))
+    found = read_database(folder)
+    with Database(":memory:") as store:
+        moved = import_into(store, found, "damaged")
+        assert (moved.left_out, len(moved.diagnostics)) == (1, 1) and moved.count > 0
+        assert moved.diagnostics[0].code == "MS743"
+    assert len(bring(file, file.read_text(), lambda: None).items) == 4
+
+
 def test_files_that_are_missing(folder: Path) -> None:
     (folder / WORKLOADS).unlink()
     with pytest.raises(MsError) as caught:

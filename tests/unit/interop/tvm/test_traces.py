@@ -342,6 +342,55 @@ def test_a_list_where_a_buffer_is_named_by_a_number_is_refused() -> None:
     assert caught.value.diagnostic.code == "MS743"
 
 
+CYCLE = {
+    "root_index": 4,
+    "nodes": [
+        {"type": "None"},
+        {"type": "ffi.Array", "data": []},
+        {"type": "ffi.Array", "data": [3]},
+        {"type": "prim.Add", "data": {"a": 3, "b": 3}},
+        {"type": "tirx.IndexMap", "data": {"initial_indices": 1, "final_indices": 2, "inverse_index_map": 0}},
+    ],
+}
+NO_MAP = {"root": 1, "nodes": [{"type_key": ""}, {"type_key": "Map", "keys": 5}]}
+
+
+@pytest.mark.parametrize(
+    ("inst", "said"),
+    [
+        (["SampleCategorical", [], [[1, 2], [{"a": 1}, {}]], ["v4"]], "MS743: candidates and their weights"),
+        (["SampleComputeLocation", ["l1"], [], ["l9"]], "MS743: a block is needed, not the loop `i`"),
+        (["TransformLayout", ["b0", json.dumps(NO_MAP)], [0, 1, 0], []], "MS741: this is not a program"),
+        (["TransformLayout", ["b0", json.dumps(CYCLE)], [0, 1, 0], []], "MS741: this is not a program"),
+    ],
+)
+def test_instructions_that_cannot_be_read_are_named(inst: list[object], said: str) -> None:
+    found = refused(MM, LOOPS, inst)
+    assert found.startswith(said) and f"instruction 2 of TVM's trace, `{inst[0]}`" in found
+
+
+def test_the_root_of_a_program_without_blocks_has_no_outputs() -> None:
+    flat = parse_program("program flat(out C: f32[32]) { for i in 32 { C[i] = 0.0 } }")
+    root = ["GetSBlock", [], ["root", "main"], ["b0"]]
+    assert import_trace(flat, trace(root, ["GetOutputBlocks", ["b0"], [], []])).program == flat
+    with pytest.raises(MsError, match="gives 0 things here"):
+        import_trace(flat, trace(root, ["GetOutputBlocks", ["b0"], [], ["b1"]]))
+
+
+def test_a_remark_on_the_root_block_has_a_value() -> None:
+    root = ["GetSBlock", [], ["root", "main"], ["b0"]]
+    assert refused(root, ["Annotate", ["b0", "None"], ["key"], []]).startswith("MS743: 'key' is not a key")
+
+
+def test_a_trace_that_is_nested_too_deeply() -> None:
+    deep: object = 0
+    for _ in range(2000):
+        deep = [deep]
+    with pytest.raises(MsError) as caught:
+        from_data([[["Split", [deep], [], []]], []])
+    assert caught.value.diagnostic.code == "MS740"
+
+
 JUNK = [None, 0, -1, 99, 1.5, "x", '"q"', "None", [], [0], ["b0"], {}, "{}", True, "b0", "l1", "l2"]
 
 
