@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from mslang.diagnostics import bounded_depth
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import TRUE, ZERO, Binary, Load, dtype_of
 from mslang.ir.find import all_buffers
@@ -36,7 +37,16 @@ INDENT = "    "
 
 
 def print_program(p: Program) -> str:
-    """The long form of a program, with a header for its symbols; ends with a newline."""
+    """The long form of a program, with a header for its symbols; ends with a newline.
+
+    Raises:
+        MsError: MS705, it is nested so deeply that it has no text.
+    """
+    with bounded_depth(f"program `{p.name}`"):
+        return _program(p)
+
+
+def _program(p: Program) -> str:
     sizes = [f"{name_text(s.name)}: {domain_text(s.domain)}" for s in symbols_of(p)]
     params = [param_text(q) for q in p.params]
     head = f"program {name_text(p.name)}"

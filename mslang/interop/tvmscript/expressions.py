@@ -300,7 +300,11 @@ class Expressions:
                 if step is not None and constant(self.number(step, scope)) != 1:
                     raise refuse("MS731", x, "a region has no step")
                 start = Const(0) if a is None else scope.expanded(self.index(a, scope))
-                return range_between(start, whole if b is None else scope.expanded(self.index(b, scope)))
+                found = range_between(start, whole if b is None else scope.expanded(self.index(b, scope)))
+                if isinstance(found.extent, Const) and found.extent.value < 0:
+                    why = "`a:b` runs from `a` up to, not including, `b`"
+                    raise refuse("MS733", x, f"`{text_of(x)}` is a range of {found.extent.value} elements", why)
+                return found
         return point(scope.expanded(self.index(x, scope)))
 
     def attribute(self, e: ast.Attribute, scope: Scope) -> Value:

@@ -83,11 +83,28 @@ def read(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) 
     """As `parse`, but returns the readable programs together with the diagnostics of the others."""
     source = Source(text, path)
     try:
-        tree = ast.parse(text)
+        return _read(_python(source), source, intrinsics)
+    except RecursionError:
+        return Reading((), (Diagnostic("MS731", "this text is nested too deeply", why=_DEEP, path=path),))
+    except MsError as error:
+        return Reading((), error.diagnostics)
+
+
+_DEEP = "hundreds of operators, branches or assignments stand inside each other"
+
+
+def _python(source: Source) -> ast.Module:
+    """The text as Python's tree; MS730 if it is not Python."""
+    try:
+        return ast.parse(source.text)
     except SyntaxError as e:
-        return Reading((), (_no_python(e, source),))
+        raise MsError(_no_python(e, source)) from None
     except (ValueError, MemoryError) as e:
-        return Reading((), (Diagnostic("MS730", "this is not Python", why=str(e), path=path),))
+        raise MsError(Diagnostic("MS730", "this is not Python", why=str(e), path=source.path)) from None
+
+
+def _read(tree: ast.Module, source: Source, intrinsics: Sequence[Intrin]) -> Reading:
+    path = source.path
     aliases = aliases_of(tree)
     expressions = Expressions(aliases, (*intrinsics, *_registered(tree, aliases, source)))
     functions: list[Function] = []
@@ -119,7 +136,7 @@ def intrin(name: str, desc: str, impl: str) -> Intrin:
         MsError: as `parse`; MS731, the implementation is more than one call.
     """
     source = Source(impl)
-    functions = [f for f in ast.walk(ast.parse(impl)) if isinstance(f, ast.FunctionDef) and is_program(f)]
+    functions = [f for f in ast.walk(_python(source)) if isinstance(f, ast.FunctionDef) and is_program(f)]
     if len(functions) != 1:
         raise MsError(Diagnostic("MS736", f"there are {len(functions)} programs in the text of the implementation"))
     try:
@@ -192,6 +209,9 @@ def _function(
     try:
         program = _program(f, names, read, made)
         faults = () if found else verify(program)
+    except RecursionError:
+        found.append(source.placed(refuse("MS731", f, f"`{f.name}` is nested too deeply", _DEEP)))
+        return None, found
     except Refusal as refusal:
         found.append(source.placed(refusal))
         return None, found

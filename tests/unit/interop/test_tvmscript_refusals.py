@@ -33,6 +33,7 @@ def refused(text: str) -> list[tuple[str, str]]:
         ("T.evaluate(T.call_extern('int32', 'f', A.data))", "MS731", "A.data"),
         ("T.evaluate(T.call_extern('int32', 'f', A.access_ptr('r')))", "MS731", "A.access_ptr('r')"),
         ("B[vi] = A[0:4]", "MS731", "A[0:4]"),
+        ("T.reads(A[600:8])", "MS733", "600:8"),
         ("B[vi] = T.ramp(0, 1, 4)", "MS731", "T.ramp(0, 1, 4)"),
         ("B[0:8] = A[vi]", "MS731", "B[0:8]"),
         ("assert vi < 3", "MS731", "assert vi < 3"),
@@ -86,6 +87,50 @@ def test_in_a_block(statement: str, code: str, place: str) -> None:
 )
 def test_in_a_file(text: str, code: str) -> None:
     assert code in [c for c, _ in refused(text)]
+
+
+PLAIN = """
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+"""
+BRANCHES = "    if A[0] > 0.0:\n        B[0] = 0.0\n" + "    elif A[0] > 1.0:\n        B[0] = 1.0\n" * 600
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    B[0] = " + " + ".join(["A[0]"] * 900) + "\n",
+        "    B[0] = A" + ".x" * 900 + "\n",
+        "    B[0] = " + "-" * 900 + "A[0]\n",
+        BRANCHES,
+        "".join(f"    x{k} = A[0] + {k}.0\n" for k in range(600)) + "    B[0] = x0\n",
+    ],
+    ids=["sum", "attributes", "signs", "branches", "assignments"],
+)
+def test_a_function_that_is_nested_too_deeply_does_not_keep_others_from_being_read(body: str) -> None:
+    found = tvmscript.read(PLAIN + body + PLAIN.replace("def f", "def g") + "    B[0] = A[0]\n")
+    assert [f.program.name for f in found.functions] == ["g"]
+    (d,) = found.diagnostics
+    assert d.code == "MS731" and d.message == "`f` is nested too deeply" and d.span is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN + "    B[0] = " + " + ".join(["A[0]"] * 20000) + "\n",
+        PLAIN + "    B[0] = A" + ".x" * 20000 + "\n",
+        PLAIN + "    B[0] = A[0]\nZ = " + " + ".join(["1"] * 3000) + "\n",
+    ],
+    ids=["sum", "attributes", "constant"],
+)
+def test_a_text_that_is_nested_too_deeply(text: str) -> None:
+    assert [code for code, _ in refused(text)] == ["MS731"]
+
+
+def test_an_implementation_that_is_not_python() -> None:
+    with pytest.raises(MsError) as caught:
+        tvmscript.intrin("x", PLAIN + "    B[0] = A[0]\n", "def f(:")
+    assert caught.value.diagnostic.code == "MS730"
 
 
 def test_everything_that_can_be_told_is_told() -> None:

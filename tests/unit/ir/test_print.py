@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mslang.diagnostics import MsError
 from mslang.ir import te
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import (
@@ -25,7 +26,7 @@ from mslang.ir.expr import (
 )
 from mslang.ir.operators import select
 from mslang.ir.print import print_expr, print_program, print_stmt
-from mslang.ir.program import Buffer, For, Program, Store
+from mslang.ir.program import Buffer, For, Param, Program, Store
 from mslang.ir.text import KEYWORDS, name_text
 from mslang.sema.program import parse_program
 
@@ -201,3 +202,12 @@ def test_strides_offsets_and_scopes():
     text = print_program(Program("p", (), (), (b,)))
     assert "alloc t: f16x8[4, 2] @ shared.dyn(strides = [2, 1], offset = 16, align = 64)" in text
     assert parse_program(text) == Program("p", (), (), (b,))
+
+
+def test_a_program_that_is_nested_too_deeply_has_no_text() -> None:
+    total: Expr = Const(1.0, "f32")
+    for _ in range(600):
+        total = Binary("+", total, Const(1.0, "f32"))
+    with pytest.raises(MsError) as caught:
+        print_program(Program("deep", (Param(Buffer("C", "f32", ()), "out"),), (Store("C", (), total),)))
+    assert caught.value.diagnostic.code == "MS705" and "`deep`" in caught.value.diagnostic.message
