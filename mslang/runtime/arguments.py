@@ -253,7 +253,8 @@ def _as_array(name: str, x: object) -> NDArray[Any]:
     import numpy as np
 
     if isinstance(x, np.ndarray):
-        return x
+        # NumPy would convert its numbers: what is packed, copied and given is their bits.
+        return x.view(np.uint16) if x.dtype.name == "bfloat16" else x
     if not hasattr(x, "__dlpack__"):
         _refuse(
             "MS411",

@@ -58,7 +58,7 @@ def places(packing: Packing, shape: tuple[int, ...], into: tuple[int, ...], size
     return _places(packing, shape, into, tuple(sorted(sizes.items())))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=2)
 def _places(
     packing: Packing, shape: tuple[int, ...], into: tuple[int, ...], sizes: tuple[tuple[str, int], ...]
 ) -> Places:

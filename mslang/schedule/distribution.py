@@ -7,6 +7,7 @@ the extent of a tile may depend on them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import prod
 from random import Random
 
@@ -113,7 +114,24 @@ def count(domain: Domain, values: Values) -> int:
             return max(hi - lo, 0)
         case Choice():
             return len(domain.drawn)
+        case FreeTile(n=n, max_inner=cap) if n > 1:
+            extent = extent_of(domain, values)
+            return _free_count(draw_limit(domain.extent) if extent is None else extent, n - 1, cap)
     return sum(1 for _ in enumerate_values(domain, values))
+
+
+@lru_cache(maxsize=1 << 14)
+def _free_count(limit: int, inner: int, cap: int | None) -> int:
+    """How many ways there are to choose inner sizes, the last at most `cap`, so that none is more than what is left."""
+    if inner == 0:
+        return 1
+    most, total, x = limit if cap is None else min(limit, cap), 0, 1
+    while x <= most:
+        left = -(-limit // x)
+        same = most if left == 1 else min(most, (limit - 1) // (left - 1))
+        total += (same - x + 1) * _free_count(left, inner - 1, None)
+        x = same + 1
+    return total
 
 
 def objection(domain: Domain, value: object, values: Values) -> str | None:
@@ -127,7 +145,9 @@ def objection(domain: Domain, value: object, values: Values) -> str | None:
             extent = extent_of(domain, values)
             if not isinstance(value, tuple) or len(value) != n:
                 return f"{_text(value)} is not a list of {n} sizes"
-            sizes = value[1:] if extent is None and value[0] is None else value
+            # Only a tile that need not fill its extent has an open first size.
+            open_ = isinstance(domain, FreeTile) and extent is None and value[0] is None
+            sizes = value[1:] if open_ else value
             if not all(_is_int(x) and x >= 1 for x in sizes):
                 return f"{_text(value)} holds something that is not a size"
             return _tile_objection(domain, value, extent)

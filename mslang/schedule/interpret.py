@@ -29,6 +29,7 @@ from mslang.sema.module import Found, Module
 from mslang.sema.targets import describe as describe_target
 from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
+from mslang.syntax.one_line import one_line
 from mslang.target.description import GENERIC, Target
 from mslang.transform.outcome import BlockRef
 from mslang.transform.registries import REGISTRY, Registry
@@ -346,7 +347,7 @@ def place_of(found: Found) -> Place:
 
 
 def _call_text(e: tree.Call, frame: Frame) -> str:
-    return " ".join(frame.place.text[e.span.start : e.span.end].split())
+    return one_line(frame.place.text[e.span.start : e.span.end])
 
 
 def _order(attributes: Sequence[tree.Attribute]) -> str:

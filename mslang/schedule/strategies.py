@@ -27,6 +27,7 @@ from mslang.sema.refer import dotted_name
 from mslang.sema.targets import describe as describe_target
 from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
+from mslang.syntax.one_line import one_line
 from mslang.target.description import GENERIC, Target
 from mslang.transform.registries import registry_of
 
@@ -91,7 +92,7 @@ def run_item(session: Session, value: ItemValue, world: World) -> str | None:
     Raises:
         MsError: a statement fails; the session keeps its state before that statement.
     """
-    return _Runner(Interpreter(session, world)).run(value, top=True)
+    return _Runner(Interpreter(session, world), world.module or value.found.module).run(value, top=True)
 
 
 def sizes_of(found: Found, program: Program, given: Mapping[str, int] = NO_SIZES) -> dict[str, Expr]:
@@ -171,10 +172,10 @@ def _target_text(found: Found) -> str | None:
 
 
 class _Runner:
-    """Runs strategies; each union has an address of its own."""
+    """Runs strategies; each union has an address of its own. `home` is the file in whose names traces speak."""
 
-    def __init__(self, it: Interpreter) -> None:
-        self.it = it
+    def __init__(self, it: Interpreter, home: Module) -> None:
+        self.it, self.home = it, home
 
     def run(self, value: object, *, top: bool = False) -> str | None:
         """Run a schedule, space, rule or fn.
@@ -185,14 +186,14 @@ class _Runner:
         match value:
             case ItemValue(found=found, item=tree.Schedule(body=None)):
                 with self.it.deeper(found.item.name.text):
-                    return self._pinned_schedule(found, top)
+                    return self._pinned_schedule(found, top and found.module is self.home)
             case ItemValue(found=found, item=tree.Schedule()):
                 self.it.run_schedule(found, value.args, dict(value.kwargs))
                 return value.text if top else None
             case ItemValue(found=found, item=tree.Space() as item):
                 union = _Unions(item.name.text)
                 with self.it.deeper(item.name.text):
-                    return self._strategy(item.strategy, found, union, top)
+                    return self._strategy(item.strategy, found, union, top and found.module is self.home)
             case ItemValue(item=tree.Rule()) | NativeValue():
                 self.it.apply_rule(value)
                 return None
@@ -275,6 +276,6 @@ def _labels(parts: Sequence[tree.Strategy], text: str) -> tuple[str, ...]:
     """The labels of a union's alternatives: their text, numbered where equal."""
     labels: list[str] = []
     for p in parts:
-        label = " ".join(text[p.span.start : p.span.end].split())
+        label = one_line(text[p.span.start : p.span.end])
         labels.append(label if label not in labels else f"{label} #{len(labels)}")
     return tuple(labels)

@@ -114,7 +114,10 @@ class Trace(msgspec.Struct, frozen=True):
         return self
 
     def simplified(self) -> Trace:
-        """The trace without instructions that have no effect: samplers with unused results."""
+        """The trace without instructions that have no effect: samplers with unused results.
+
+        It then has no source: that would draw them again, and what its guards ask of them is not in the trace.
+        """
         kept: list[Instruction] = []
         used: set[str] = set()
         for instruction in reversed(self.instructions):
@@ -122,7 +125,8 @@ class Trace(msgspec.Struct, frozen=True):
                 continue
             kept.append(instruction)
             used.update(uses(instruction))
-        return self._keeping(tuple(reversed(kept)))
+        made = self._keeping(tuple(reversed(kept)))
+        return made if len(kept) == len(self.instructions) else replace(made, source=None)
 
     def _keeping(self, instructions: tuple[Instruction, ...]) -> Trace:
         dropped = {i.address for i in self.instructions} - {i.address for i in instructions}

@@ -139,14 +139,14 @@ def carried(leaf: Leaf, other: Leaf, batch: DecisionBatch, seed: int) -> Decisio
         leaf: their structure.
         other: the structure that they are to have.
         batch: the candidates.
-        seed: the seed of the decisions that they do not have.
+        seed: the seed of the decisions that they do not have; those that a text pins stay what it says.
     """
     many = other.sketch.batch()
     out = empty(many.layout, len(batch))
     out.array[:] = UNSET
     own = {d.address: d for d in leaf.sketch.decisions}
     for d in other.sketch.decisions:
-        if d.address in own and own[d.address].domain == d.domain:
+        if d.given is None and d.address in own and own[d.address].domain == d.domain:
             out.array[:, many.layout[d.address].columns] = batch.array[:, batch.layout[d.address].columns]
     return many.repaired(out, seed)
 

@@ -116,3 +116,40 @@ def test_buckets_must_agree_on_the_layout_of_a_constant() -> None:
         with pytest.raises(ms.MsError) as caught:
             library(parts, "p", "p", False, LLVM.lowered)
         assert caught.value.diagnostic.code == "MS455"
+
+
+@needs_cc
+def test_a_parameter_may_be_called_as_the_caller_s_array_of_another(run: Run, tmp_path: Path) -> None:
+    """The library wrote the packed array of `X` to the input `X_given`; and sizes are divided as the language says."""
+    (tmp_path / "named.ms").write_text("""program named[M: dyn(1..64)](
+        inout X: f32[5] = packed([4], fn (i) -> [3 - i], pad = 9.0),
+        X_given: f32[4],
+        A: f32[(M - 10) // 4 + 3],
+        out C: f32[M],
+    ) {
+        block a[i: 4] { X[i] = X[i] + X_given[i] * 10.0 }
+        block c[i: M] { C[i] = A[0] }
+    }
+    schedule s for named { }
+    """)
+    build(run, "named.ms:s", "-o", "named.so")
+    x, g = np.arange(1, 5, dtype=np.float32), np.arange(10, 50, 10, dtype=np.float32)
+    kernel = ms.build(ms.load(tmp_path / "named.ms").program("named"))
+    memory = np.arange(9, dtype=np.float32)
+    own, c = x.copy(), np.zeros(4, np.float32)
+    kernel(own, g, memory[:1].copy(), c)
+    given = g.copy()
+    # (4 - 10) // 4 + 3 is 1: what follows A is C's.
+    assert function(tmp_path, "named.so", "named")(x, given, memory[:1], memory[1:5], 4) == 0
+    assert (x == own).all() and (given == g).all() and (memory[1:5] == c).all()
+
+
+def test_a_workspace_that_no_machine_has_is_refused() -> None:
+    """The bytes of the largest call wrapped round at 64 bits."""
+    program = ms.parse_program("""program p[M: dyn(1..2147483648)](A: f32[M], out C: f32[M]) {
+        alloc t: f32[M, M]
+        block b[i: M] { t[i, i] = A[i] }
+        block c[i: M] { C[i] = t[i, i] }
+    }""")
+    with pytest.raises(ms.MsError, match="MS141"):
+        ms.build(program)

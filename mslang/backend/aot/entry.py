@@ -292,14 +292,21 @@ class _Writer:
                         return self.op(f"sub i64 {a}, {b}")
                     case "*":
                         return self.op(f"mul i64 {a}, {b}")
-                    case "//":
-                        return self.op(f"sdiv i64 {a}, {b}")
-                    case "%":
-                        return self.op(f"srem i64 {a}, {b}")
+                    case "//" | "%":
+                        return self._floored(op, a, b)
                     case "min" | "max":
                         less = self.op(f"icmp {'slt' if op == 'min' else 'sgt'} i64 {a}, {b}")
                         return self.op(f"select i1 {less}, i64 {a}, i64 {b}")
         raise MsError(problem("MS451", f"a size of {self.signature.name} cannot be computed from its arguments: {e!r}"))
+
+    def _floored(self, op: str, a: str, b: str) -> str:
+        """A quotient rounded down, or its remainder: LLVM's are rounded towards 0."""
+        rest = self.op(f"srem i64 {a}, {b}")
+        apart = self.op(f"icmp slt i64 {self.op(f'xor i64 {rest}, {b}')}, 0")
+        inexact = self.op(f"and i1 {apart}, {self.op(f'icmp ne i64 {rest}, 0')}")
+        if op == "%":
+            return self.op(f"add i64 {rest}, {self.op(f'select i1 {inexact}, i64 {b}, i64 0')}")
+        return self.op(f"sub i64 {self.op(f'sdiv i64 {a}, {b}')}, {self.op(f'zext i1 {inexact} to i64')}")
 
 
 def _rounded(size: int) -> int:

@@ -115,7 +115,8 @@ def header(
 
 def enclosed(name: str, about: str, lines: list[str]) -> str:
     """Declarations as a header for C and C++, with what it was made from at its head."""
-    guard = f"MSLANG_{name.upper()}_H"
+    # As it is written: `gemm` and `GEMM` are two.
+    guard = f"MSLANG_{name}_H"
     head = [f"/* {_commented(about)} */", f"#ifndef {guard}", f"#define {guard}", ""]
     head += ["#include <stdbool.h>", "#include <stdint.h>", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
     return "\n".join((*head, *lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""))

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from mslang.ir.dtype import is_float, size_of
 from mslang.ir.expr import Const, Expr, Load, Var
 from mslang.ir.program import Packing, Param, Program
-from mslang.ir.visit import substitute
+from mslang.ir.visit import fresh, substitute
 from mslang.kernel.nodes import Allocate, Body, For, Function, Module, Stmt, Store
+from mslang.lower.analysis import names
 
 
 def constants(program: Program) -> tuple[str, ...]:
@@ -34,9 +35,10 @@ def packed_bytes(program: Program, constant: str) -> int:
 def packer(module: Module, constant: str, name: str) -> Module:
     """A kernel that packs a constant of another kernel: from its caller's array into what the other takes."""
     (p,) = (q for q in module.params if q.buffer.name == constant)
-    given = replace(p.given, name=f"{constant}_given", strides=None)
+    taken = _names(module)
+    given = replace(p.given, name=fresh(f"{constant}_given", taken), strides=None)
     if p.packing is None:
-        indices = tuple(Var(f"{constant}_pack{k}") for k in range(len(given.shape)))
+        indices = tuple(Var(fresh(f"{constant}_pack{k}", taken)) for k in range(len(given.shape)))
         copied = Store(constant, indices, Load(given.name, indices, given.dtype))
         body = _over(tuple(v.name for v in indices), given.shape, copied)
     else:
@@ -55,16 +57,23 @@ def self_packing(module: Module, ahead: tuple[str, ...] = ()) -> Module:
     """
     body = module.body
     params: list[Param] = []
+    taken = _names(module)
     for p in module.params:
         if p.packing is None or p.buffer.name in ahead:
             params.append(replace(p, packing=None))
             continue
-        given = replace(p.given, name=f"{p.buffer.name}_given", strides=None)
+        given = replace(p.given, name=fresh(f"{p.buffer.name}_given", taken), strides=None)
+        taken.add(given.name)
         params.append(replace(p, buffer=given, packing=None))
         body = (Allocate(p.buffer, (*_packed(p, p.packing, given.name), *body, *_unpacked(p, p.packing, given.name))),)
     (function,) = module.functions
     function = replace(function, params=tuple(p.buffer for p in params), body=body)
     return replace(module, params=tuple(params), functions=(function,))
+
+
+def _names(module: Module) -> set[str]:
+    """The names of the kernel's parameters, and of all that is in it."""
+    return {p.buffer.name for p in module.params}.union(*(names(f.body) for f in module.functions))
 
 
 def _packed(p: Param, packing: Packing, given: str) -> Body:

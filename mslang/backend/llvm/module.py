@@ -6,6 +6,7 @@ state, the place where a failed check is reported, then the parameters' addresse
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from mslang.backend.llvm.aliases import Aliases
@@ -28,6 +29,7 @@ from mslang.kernel.nodes import For, Module
 from mslang.lower.analysis import accesses
 from mslang.lower.layout import row_major
 from mslang.runtime.signature import FIRST_ARGUMENT, symbol
+from mslang.sema.evaluation_limits import BYTES
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
@@ -227,15 +229,26 @@ class ModuleWriter:
 
     # -------------------------------------------------------------- buffers
     def allocated_bytes(self, buffer: Buffer) -> int:
-        """The most bytes that a buffer takes over all dynamic sizes."""
+        """The most bytes that a buffer takes over all dynamic sizes.
+
+        Raises:
+            MsError: MS408, there is no most; MS141, it is more than any machine has.
+        """
         shape = tuple(_largest(e) for e in buffer.shape)
-        total = size_of(buffer.dtype)
+        elements = prod(shape)
         if buffer.strides is not None:
             strides = [_largest(e) for e in buffer.strides]
-            return total * (1 + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True)))
-        for n in shape:
-            total *= n
-        return total
+            elements = 1 + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True))
+        if elements * size_of(buffer.dtype) > BYTES:
+            raise MsError(
+                problem(
+                    "MS141",
+                    f"`{buffer.name}` may have more than {BYTES} bytes (1 TiB)",
+                    why="its workspace is allocated for the largest sizes that a call may have",
+                    help="make the ranges of the dynamic sizes smaller",
+                )
+            )
+        return elements * size_of(buffer.dtype)
 
 
 def _largest(e: Expr) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import mslang as ms
@@ -85,3 +87,30 @@ def test_every_form_of_a_trace_means_what_ran(text: str) -> None:
         }
         for form, program in forms.items():
             assert ms.print_program(program) == ms.print_program(made.program), form
+
+
+def test_a_pinned_call_of_another_file_s_union_says_its_label(tmp_path: Path) -> None:
+    """The schedules that it is a union of are called otherwise here, or not at all."""
+    (tmp_path / "other.ms").write_text(
+        ONE
+        + """schedule s(n: int) for p { let t ~ choose([8, 16])
+            let a, c = b.i.split([_, t * n]) }
+        schedule q for p { b.i.unroll() }
+        space d for p = s(2) | q
+        """
+    )
+    text = 'use "./other.ms".{p, d}\nspace c for p = d\nschedule q for p { }\n'
+    (tmp_path / "main.ms").write_text(text)
+    for seed in range(4):
+        made = ms.load(tmp_path / "main.ms").space("c").sample(seed)
+        pinned = tmp_path / "pinned.ms"
+        pinned.write_text(f"{text}\n{made.trace.as_ms('best', pinned=True)}")
+        assert ms.load(pinned).space("best").sample(seed + 9).program == made.program
+
+
+def test_a_call_is_said_with_its_strings_and_without_its_comments() -> None:
+    text = ONE + 'schedule s(x: str) for p { b.annotate("k", x) }\nspace c for p = s( # how\n "a  b") | s("c")'
+    for seed in range(4):
+        made = ms.parse(text).space("c").sample(seed)
+        again = ms.parse(f"{text}\n{made.trace.as_ms('best', pinned=True)}").space("best").sample(seed + 9)
+        assert again.program == made.program
