@@ -30,7 +30,7 @@ C_TYPES = {
 
 _OWN = re.compile(
     r"u?int\w*_t|U?INT\w*_(MIN|MAX|C|WIDTH)|(PTRDIFF|SIG_ATOMIC|SIZE|WCHAR|WINT)_(MIN|MAX|WIDTH)"
-    r"|mslang_status|MSLANG_\w+"
+    r"|mslang_status|MSLANG_(OK|NO_MEMORY|BAD_ARGUMENT|UNSUPPORTED|STATUS)"
 )
 """Names of `stdint.h`, which a header includes, and of what it declares beside the function."""
 
