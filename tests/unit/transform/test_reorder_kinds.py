@@ -57,9 +57,13 @@ def test_reorder_permutes_in_the_places_held():
     assert outline(reorder(p, loops("k i j")).program).split()[0] == "k"
 
 
-def test_reorder_of_fewer_than_two_loops_or_of_what_is_so_already_changes_nothing():
+def test_reorder_of_no_loops_is_refused():
+    with refused("MS303", "no loops are given"):
+        reorder(matmul(), [])
+
+
+def test_reorder_of_one_loop_or_of_what_is_so_already_changes_nothing():
     p = matmul()
-    assert reorder(p, []).program is p
     assert reorder(p, loops("j")).program is p
     assert reorder(p, loops("i k")).program is p
 
