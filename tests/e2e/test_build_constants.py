@@ -121,7 +121,7 @@ def test_buckets_must_agree_on_the_layout_of_a_constant() -> None:
 @needs_cc
 def test_a_parameter_may_be_called_as_the_caller_s_array_of_another(run: Run, tmp_path: Path) -> None:
     """The library wrote the packed array of `X` to the input `X_given`; and sizes are divided as the language says."""
-    (tmp_path / "named.ms").write_text("""program named[M: dyn(1..64)](
+    (tmp_path / "named.ms").write_text("""program named[M: dyn(2..64)](
         inout X: f32[5] = packed([4], fn (i) -> [3 - i], pad = 9.0),
         X_given: f32[4],
         A: f32[(M - 10) // 4 + 3],
