@@ -18,7 +18,7 @@ WANTED: dict[str, set[str]] = {
     "bigpow": {"MS140"},
     "cyclic_rule": {"MS265"},
     "cyclic_schedule": {"MS265"},
-    "cyclic_space": {"MS203"},
+    "cyclic_space": {"MS265"},
     "cyclic_use": {"MS122"},
     "doubled_list": {"MS140"},
     "doubled_text": {"MS140"},
