@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -184,7 +185,7 @@ class Bound:
         self.kernel = kernel
         self._threads = threads
         self.arguments = arguments
-        self._turn = threading.Lock()
+        self._turns: dict[int, threading.Lock] = {}
         self.arrays = arguments.arrays
         self._staged = arguments.staged
         self._outputs = [p.name for p in kernel.signature.parameters if p.direction != "in" and p.name in self._staged]
@@ -192,6 +193,11 @@ class Bound:
         addresses = [address_of(worked_on[p.name]) for p in kernel.signature.parameters]
         self._words = kernel.words(addresses, [arguments.sizes[s.text] for s in kernel.signature.dynamic])
         self._status = kernel.status(self._words)
+
+    @property
+    def _turn(self) -> threading.Lock:
+        """The lock of this process: a forked one would wait for ever for a thread that had a turn at the fork."""
+        return self._turns.setdefault(os.getpid(), threading.Lock())
 
     def run(self, times: int = 1) -> None:
         """Run; raises MsError MS415 if a kernel that checks its accesses found one out of bounds."""

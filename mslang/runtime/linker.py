@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
-import weakref
 from functools import lru_cache
 from itertools import count
 from typing import Any
 
 from mslang.diagnostics import MsError, problem
+from mslang.runtime.llvm_lock import ONE_AT_A_TIME
 from mslang.runtime.pool import Pool, PoolCode
 from mslang.target.detect import cores
 
@@ -30,9 +29,7 @@ class Linker:
         self._pool_code: PoolCode | None = None
         self._inherited: Pool | None = None  # kept, as ending it would wait for threads that do not exist here
         self._process = os.getpid()
-        self._lock = threading.Lock()
         self._numbers = count()
-        _renewed_in_children(self)
 
     def link(self, code: bytes, names: tuple[str, ...]) -> Any:
         """A library (a mapping of the names to addresses) that lives as long as it is referred to.
@@ -44,7 +41,7 @@ class Linker:
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for name in names:
             builder.export_symbol(name)
-        with self._lock:
+        with ONE_AT_A_TIME:
             try:
                 return builder.link(self.jit, f"kernel{next(self._numbers)}")
             except RuntimeError as error:
@@ -57,7 +54,7 @@ class Linker:
         known = self._pool
         if known is not None and self._process == os.getpid():
             return known
-        with self._lock:
+        with ONE_AT_A_TIME:
             if self._pool is None or self._process != os.getpid():
                 self._pool_code = self._pool_code or PoolCode(self.jit)
                 self._inherited, made = self._pool, Pool(self._pool_code, self.workers)
@@ -67,23 +64,9 @@ class Linker:
 
     def close(self) -> None:
         """End the pool's workers."""
-        with self._lock:
+        with ONE_AT_A_TIME:
             if self._pool is not None:
                 self._pool.close()
-
-
-def _renewed_in_children(linker: Linker) -> None:
-    """Give a forked process a lock of its own: the thread that held it at the fork is not there to release it."""
-    if not hasattr(os, "register_at_fork"):
-        return
-    known = weakref.ref(linker)
-
-    def renew() -> None:
-        found = known()
-        if found is not None:
-            found._lock = threading.Lock()
-
-    os.register_at_fork(after_in_child=renew)
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from mslang.backend.llvm.context import ONE_AT_A_TIME
+from mslang.runtime.llvm_lock import ONE_AT_A_TIME
 from mslang.backend.llvm.function import Declarations, FunctionWriter
 from mslang.backend.llvm.instruction import put, unknown
 from mslang.diagnostics import MsError, problem

@@ -137,3 +137,36 @@ def test_a_forked_process_runs_parallel_loops():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the system has no fork")
+def test_a_process_that_was_forked_while_others_compiled_and_ran_can_do_both():
+    script = (
+        "import os, signal, threading, time\n"
+        "from mslang.runtime.llvm_lock import ONE_AT_A_TIME\n"
+        "from tests.unit.llvm.test_parallel import Linker, executable, load, row_sums\n"
+        "import numpy as np\n"
+        "kernel = load((made := executable(row_sums(48, 8))).object, made.signature, Linker(workers=1))\n"
+        "bound, busy, over = kernel.bind(np.ones((48, 8), np.float32)), threading.Barrier(3), threading.Event()\n"
+        "def compiling():\n"
+        "    with ONE_AT_A_TIME:\n"
+        "        busy.wait()\n"
+        "        time.sleep(0.2)\n"
+        "def running():\n"
+        "    with bound.prepared():\n"
+        "        busy.wait()\n"
+        "        over.wait()\n"
+        "threads = [threading.Thread(target=t) for t in (compiling, running)]\n"
+        "for t in threads: t.start()\n"
+        "busy.wait()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    signal.alarm(20)\n"
+        "    bound.run()\n"
+        "    executable(row_sums(4, 8))\n"
+        "    os._exit(0)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "over.set()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr
