@@ -63,16 +63,16 @@ class Loaded(Protocol):
     def signature(self) -> Signature:
         """What it takes."""
 
-    def __call__(self, *arrays: object, **named: object) -> Any:
+    def __call__(self, /, *arrays: object, **named: object) -> Any:
         """Run on arrays; returns the outputs. `threads = n` lets at most so many threads of the processor run."""
 
-    def bind(self, *arrays: object, **named: object) -> Bound:
+    def bind(self, /, *arrays: object, **named: object) -> Bound:
         """Check the arguments once, to run many times."""
 
     def pack(self, name: str, array: object) -> Any:
         """An array in the layout that the kernel takes for a parameter."""
 
-    def time(self, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
+    def time(self, /, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
         """How long a run takes."""
 
 

@@ -37,7 +37,7 @@ class DispatchKernel:
         served = "; ".join((*(c.bucket.text for c in self.cases), "other sizes"))
         return f"<kernel {self.signature.name}({', '.join(p.name for p in self.signature.parameters)}): {served}>"
 
-    def at(self, **sizes: int) -> Loaded:
+    def at(self, /, **sizes: int) -> Loaded:
         """The kernel that serves some sizes.
 
         Raises:
@@ -48,12 +48,12 @@ class DispatchKernel:
     def _serving(self, sizes: Mapping[str, int]) -> Loaded:
         return next((c.kernel for c in self.cases if c.bucket.holds(sizes)), self.otherwise)
 
-    def __call__(self, *arrays: object, **named: object) -> Any:
+    def __call__(self, /, *arrays: object, **named: object) -> Any:
         """Run on arrays, as every kernel; returns the outputs."""
         kernel, given, known = self._of_call(arrays, named)
         return kernel(*given, **known)
 
-    def bind(self, *arrays: object, **named: object) -> Bound:
+    def bind(self, /, *arrays: object, **named: object) -> Bound:
         """Check the arguments once, to run many times."""
         kernel, given, known = self._of_call(arrays, named)
         return kernel.bind(*given, **known)
@@ -76,7 +76,7 @@ class DispatchKernel:
             raise MsError(problem("MS410", f"{name} has no layout that serves all sizes", why=why, help=help))
         return self.otherwise.pack(name, array)
 
-    def time(self, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
+    def time(self, /, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
         """How long a run takes."""
         return self.bind(*arrays, **named).time(limits)
 

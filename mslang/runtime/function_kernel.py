@@ -41,7 +41,7 @@ class FunctionKernel:
     def __repr__(self) -> str:
         return f"<kernel {self.signature.name}({', '.join(p.name for p in self.signature.parameters)})>"
 
-    def __call__(self, *arrays: object, **named: object) -> Any:
+    def __call__(self, /, *arrays: object, **named: object) -> Any:
         """Run on arrays, in the order of the parameters, by name, or with the outputs left out.
 
         Returned: the output, or all of them if there are several.
@@ -52,7 +52,7 @@ class FunctionKernel:
         outputs = tuple(bound.arguments.result(p) for p in self.signature.parameters if p.direction != "in")
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def bind(self, *arrays: object, **named: object) -> FunctionCall:
+    def bind(self, /, *arrays: object, **named: object) -> FunctionCall:
         """Check the arguments once, to run many times. Raises MsError MS410 to MS414, MS420."""
         _, named = number_of_threads(self.signature, named)
         return FunctionCall(self, prepare(self.signature, arrays, named))
@@ -64,7 +64,7 @@ class FunctionKernel:
             raise MsError(problem("MS410", f"{self.signature.name} has no parameter {name}"))
         return pack(found, self.signature, array)
 
-    def time(self, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
+    def time(self, /, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
         """How long a run takes."""
         return self.bind(*arrays, **named).time(limits)
 

@@ -63,7 +63,7 @@ class LoadedKernel:
     def __repr__(self) -> str:
         return f"<kernel {self.signature.name}({', '.join(p.name for p in self.signature.parameters)})>"
 
-    def __call__(self, *arrays: object, **named: object) -> Any:
+    def __call__(self, /, *arrays: object, **named: object) -> Any:
         """Run on arrays, in the order of the parameters, by name, or with the outputs left out.
 
         `threads = n`, which is not an array, lets at most so many threads run its parallel loops (default: as many as
@@ -106,7 +106,7 @@ class LoadedKernel:
         outputs = [x.array if isinstance(x := results[k], Packed) else x for k in form.returned]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def bind(self, *arrays: object, **named: object) -> Bound:
+    def bind(self, /, *arrays: object, **named: object) -> Bound:
         """Check the arguments once, to run many times; constants are packed here.
 
         Raises MsError MS410 to MS414, MS420.
@@ -125,7 +125,7 @@ class LoadedKernel:
         names = ", ".join(p.name for p in self.signature.parameters)
         raise MsError(problem("MS410", f"{self.signature.name} has no parameter {name}", help=f"it has {names}"))
 
-    def time(self, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
+    def time(self, /, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
         """How long a run takes, measured inside compiled code; packing and unpacking are not part of it."""
         return self.bind(*arrays, **named).time(limits)
 

@@ -64,7 +64,7 @@ class _Loaded:
     def __init__(self, made: PythonFunction, function: Callable[..., Any]) -> None:
         self._made, self._function = made, function
 
-    def bind(self, **arrays: Any) -> _Bound:
+    def bind(self, /, **arrays: Any) -> _Bound:
         return _Bound(self._made, self._function, arrays)
 
 

@@ -45,7 +45,7 @@ class LoadedModule:
     def __repr__(self) -> str:
         return f"<kernel {self.signature.name}({', '.join(p.name for p in self.signature.parameters)})>"
 
-    def __call__(self, *arrays: object, **named: object) -> Any:
+    def __call__(self, /, *arrays: object, **named: object) -> Any:
         """Run on arrays of the host, in the order of the parameters, by name, or with the outputs left out.
 
         Returns the output, or all of them if there are several.
@@ -56,7 +56,7 @@ class LoadedModule:
         outputs = tuple(bound.arguments.result(p) for p in self.signature.parameters if p.direction != "in")
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def bind(self, *arrays: object, **named: object) -> BoundModule:
+    def bind(self, /, *arrays: object, **named: object) -> BoundModule:
         """Check the arguments once, and reserve their memory on the GPU. Raises MsError MS410 to MS414, MS447."""
         _, named = number_of_threads(self.signature, named)
         return BoundModule(self, prepare(self.signature, arrays, named))
@@ -69,7 +69,7 @@ class LoadedModule:
         names = ", ".join(p.name for p in self.signature.parameters)
         raise MsError(problem("MS410", f"{self.signature.name} has no parameter {name}", help=f"it has {names}"))
 
-    def time(self, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
+    def time(self, /, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
         """How long a run takes on the GPU; copies are not part of it."""
         return self.bind(*arrays, **named).time(limits)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import product
@@ -149,7 +150,8 @@ def _explained(fault: Fault, trace: TracebackType | None, source: Source) -> MsE
 
 
 # ------------------------------------------------------------------ sizes
-def _with_sizes(program: Program, sizes: Mapping[str, int | Sequence[int]]) -> Program:
+def _with_sizes(program: Program, given: Mapping[str, int | Sequence[int]]) -> Program:
+    sizes = {name: v if isinstance(v, Sequence) else operator.index(v) for name, v in given.items()}
     for s in program.dynamic:
         if isinstance(s, Symbol):
             _check_size(s, sizes.get(s.name))
@@ -212,7 +214,8 @@ def _taken(q: Param, arrays: Mapping[str, Array], check: bool) -> list[Any]:
     if q.packing is None:
         return given
     pad = q.packing.pad
-    padding = nothing if not isinstance(pad, Const) else bf16(pad.value) if b.dtype == "bf16" else pad.value
+    # Without `pad`, what is there is unspecified, but it is something: it may be read, and changed.
+    padding = poison(b.dtype) if not isinstance(pad, Const) else bf16(pad.value) if b.dtype == "bf16" else pad.value
     packed = [padding] * prod(_shape(q.buffer))
     for place, x in zip(_places(q, q.packing), given, strict=True):
         packed[place] = x
@@ -224,7 +227,9 @@ def _require_range(q: Param, w: Within, given: list[Any]) -> None:
 
     low, high = (e.value if isinstance(e, Const) else known(e) for e in (w.low, w.high))
     bounds = Bounds(low, high, w.sorted, w.unique)
-    found = violation(q.buffer.name, np.array(given).reshape(_shape(q.given)), bounds)
+    # In the elements' type, to which NumPy rounds the bounds as well: kernels that check do the same.
+    array = np.array(given, NUMPY_TYPES[q.given.dtype]).reshape(_shape(q.given))
+    found = violation(q.buffer.name, array, bounds)
     if found is not None:
         raise MsError(problem("MS162", found, why=f"{q.buffer.name} is declared to hold {bounds.text}"))
 

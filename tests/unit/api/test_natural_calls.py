@@ -108,3 +108,12 @@ def test_reprs_are_short_and_notebooks_get_rich_ones() -> None:
     assert repr(source.program()) == "<program p(A, C)>" and "t = " in repr(candidate)
     for value in shown:
         assert "<pre>" in value._repr_html_() and "split" in scheduled()._repr_html_() + candidate.trace._repr_html_()
+
+
+def test_a_parameter_may_be_called_self():
+    program = ms.parse("program p(self: f32[4], out C: f32[4]) { block b[i: 4] { C[i] = self[i] + 1.0 } }").program("p")
+    x = np.ones(4, np.float32)
+    for backend in ("llvm", "reference"):
+        kernel = ms.build(program, backend=backend)
+        assert kernel(self=x).tolist() == [2, 2, 2, 2]
+        assert kernel.bind(self=x, C=np.empty(4, np.float32)) is not None
