@@ -12,8 +12,9 @@ _MATH = """
 
 _OTHERS = """
     abort abs aligned_alloc assert atexit calloc clock close exit fork free getenv kill labs llabs main malloc memcmp
-    memcpy memmove memset open printf puts raise rand read realloc signal sleep srand strcmp strlen syscall time write
-    posix_memalign pthread_create pthread_detach pthread_join sched_getaffinity sched_yield
+    memcpy memmove memset open posix_memalign printf pthread_create pthread_detach pthread_join pthread_sigmask puts
+    raise rand read realloc sched_getaffinity sched_getcpu sched_setaffinity sched_yield signal sleep srand strcmp
+    strlen syscall sysconf time write
 """
 
 MATH = frozenset(f"{name}{suffix}" for name in _MATH.split() for suffix in ("", "f", "l"))
@@ -23,16 +24,16 @@ C_LIBRARY = MATH | frozenset(_OTHERS.split())
 """Functions that generated code, or the program that it is linked into, may call."""
 
 _ELSEWHERE = """
-    abs accept access alarm atof atoi atol atoll bind bsearch chdir chmod chown clearerr connect ctime difftime div drem
-    dup dup2 errno execl execv execve fclose feof ferror fflush fgetc fgets fopen fputc fputs fread freopen fscanf fseek
-    fstat fsync ftell ftruncate fwrite gamma getc getchar getcwd getline getpid gets gettimeofday gmtime index ioctl
-    isalnum isalpha isatty iscntrl isdigit isgraph islower isprint ispunct isspace isupper isxdigit link listen
-    localtime longjmp lseek lstat memchr memmem mkdir mktime mmap mprotect munmap nice pause perror pipe poll pow10 putc
-    putchar putenv qsort random recv remove rename rewind rindex rmdir scalb scanf select send setbuf setenv setjmp
-    setvbuf shutdown significand snprintf socket sprintf srandom sscanf stat strcat strchr strcpy strcspn strdup
-    strerror strftime strncat strncmp strncpy strpbrk strrchr strspn strstr strtod strtof strtok strtol strtoll strtoul
-    strtoull swab sync system times tmpfile tmpnam tolower toupper truncate umask uname ungetc unlink usleep utime
-    vfprintf vprintf vsnprintf vsprintf wait waitpid
+    _fini _init _start abs accept access alarm atof atoi atol atoll bind bsearch chdir chmod chown clearerr connect
+    ctime difftime div drem dup dup2 environ errno execl execv execve fclose feof ferror fflush fgetc fgets fopen fputc
+    fputs fread freopen fscanf fseek fstat fsync ftell ftruncate fwrite gamma getc getchar getcwd getline getpid gets
+    gettimeofday gmtime index ioctl isalnum isalpha isatty iscntrl isdigit isgraph islower isprint ispunct isspace
+    isupper isxdigit link listen localtime longjmp lseek lstat memchr memmem mkdir mktime mmap mprotect munmap nice
+    pause perror pipe poll pow10 putc putchar putenv qsort random recv remove rename rewind rindex rmdir scalb scanf
+    select send setbuf setenv setjmp setvbuf shutdown significand snprintf socket sprintf srandom sscanf stat stderr
+    stdin stdout strcat strchr strcpy strcspn strdup strerror strftime strncat strncmp strncpy strpbrk strrchr strspn
+    strstr strtod strtof strtok strtol strtoll strtoul strtoull swab sync system times tmpfile tmpnam tolower toupper
+    truncate umask uname ungetc unlink usleep utime vfprintf vprintf vsnprintf vsprintf wait waitpid
 """
 
 EXPORTED = C_LIBRARY | frozenset(_ELSEWHERE.split())

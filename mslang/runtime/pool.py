@@ -32,11 +32,11 @@ _BYTES = 1024
 
 _SLEEP_FUTEX = """
 declare i64 @syscall(i64, ...)
-define internal void @sleep(ptr %word, i32 %seen) {
+define internal void @mslang.sleep(ptr %word, i32 %seen) {
   %r = call i64 (i64, ...) @syscall(i64 @NUMBER@, ptr %word, i32 128, i32 %seen, ptr null)
   ret void
 }
-define internal void @wake(ptr %word) {
+define internal void @mslang.wake(ptr %word) {
   %r = call i64 (i64, ...) @syscall(i64 @NUMBER@, ptr %word, i32 129, i32 2147483647)
   ret void
 }
@@ -48,13 +48,13 @@ declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define internal i32 @processor() {
+define internal i32 @mslang.processor() {
   %p = call i32 @sched_getcpu()
   ret i32 %p
 }
 
 ; Moves the calling thread to another one of the processors that it may run on, if there is one.
-define internal void @leave_processor(i32 %p) {
+define internal void @mslang.leave_processor(i32 %p) {
 entry:
   %allowed = alloca [16 x i64], align 8
   %others = alloca [16 x i64], align 8
@@ -85,21 +85,21 @@ done:
 """
 
 _ANYWHERE = """
-define internal i32 @processor() {
+define internal i32 @mslang.processor() {
   ret i32 -1
 }
-define internal void @leave_processor(i32 %p) {
+define internal void @mslang.leave_processor(i32 %p) {
   ret void
 }
 """
 
 _SLEEP_POLL = """
 declare i32 @usleep(i32)
-define internal void @sleep(ptr %word, i32 %seen) {
+define internal void @mslang.sleep(ptr %word, i32 %seen) {
   %r = call i32 @usleep(i32 50)
   ret void
 }
-define internal void @wake(ptr %word) {
+define internal void @mslang.wake(ptr %word) {
   ret void
 }
 """
@@ -116,15 +116,15 @@ _PAUSE = {
 _POOL = """
 declare i32 @sched_yield()
 
-define internal ptr @word(ptr %state, i64 %k) alwaysinline {
+define internal ptr @mslang.word(ptr %state, i64 %k) alwaysinline {
   %off = shl i64 %k, 7
   %p = getelementptr i8, ptr %state, i64 %off
   ret ptr %p
 }
 
-define internal void @take_part(ptr %state, i64 %worker) {
+define internal void @mslang.take_part(ptr %state, i64 %worker) {
 entry:
-  %job = call ptr @word(ptr %state, i64 5)
+  %job = call ptr @mslang.word(ptr %state, i64 5)
   %task = load ptr, ptr %job
   %p1 = getelementptr i64, ptr %job, i64 1
   %closure = load ptr, ptr %p1
@@ -132,7 +132,7 @@ entry:
   %count = load i64, ptr %p2
   %p3 = getelementptr i64, ptr %job, i64 3
   %grain = load i64, ptr %p3
-  %next = call ptr @word(ptr %state, i64 4)
+  %next = call ptr @mslang.word(ptr %state, i64 4)
   br label %grab
 grab:
   %from = atomicrmw add ptr %next, i64 %grain seq_cst
@@ -153,7 +153,7 @@ entry:
   %state = load ptr, ptr %team
   %limit.p = getelementptr i64, ptr %team, i64 1
   %limit = load i64, ptr %limit.p
-  %workers.p = call ptr @word(ptr %state, i64 8)
+  %workers.p = call ptr @mslang.word(ptr %state, i64 8)
   %every = load i64, ptr %workers.p
   %limited = icmp slt i64 %limit, %every
   %workers = select i1 %limited, i64 %limit, i64 %every
@@ -162,7 +162,7 @@ entry:
   %serial = or i1 %alone, %few
   br i1 %serial, label %here, label %lock
 lock:
-  %busy = call ptr @word(ptr %state, i64 6)
+  %busy = call ptr @mslang.word(ptr %state, i64 6)
   %swap = cmpxchg ptr %busy, i64 0, i64 1 seq_cst seq_cst
   %got = extractvalue { i64, i1 } %swap, 1
   br i1 %got, label %publish, label %here
@@ -170,7 +170,7 @@ here:
   call void %task(ptr %closure, i64 0, i64 %count, i64 0)
   ret void
 publish:
-  %job = call ptr @word(ptr %state, i64 5)
+  %job = call ptr @mslang.word(ptr %state, i64 5)
   store ptr %task, ptr %job
   %p1 = getelementptr i64, ptr %job, i64 1
   store ptr %closure, ptr %p1
@@ -185,27 +185,27 @@ publish:
   %p4 = getelementptr i64, ptr %job, i64 4
   store i64 %workers, ptr %p4
   %p5 = getelementptr i64, ptr %job, i64 5
-  %processor = call i32 @processor()
+  %processor = call i32 @mslang.processor()
   store i32 %processor, ptr %p5
-  %next = call ptr @word(ptr %state, i64 4)
+  %next = call ptr @mslang.word(ptr %state, i64 4)
   store atomic i64 0, ptr %next seq_cst, align 8
-  %open = call ptr @word(ptr %state, i64 2)
+  %open = call ptr @mslang.word(ptr %state, i64 2)
   store atomic i64 1, ptr %open seq_cst, align 8
-  %generation = call ptr @word(ptr %state, i64 0)
+  %generation = call ptr @mslang.word(ptr %state, i64 0)
   %old = atomicrmw add ptr %generation, i32 1 seq_cst
-  %sleepers = call ptr @word(ptr %state, i64 1)
+  %sleepers = call ptr @mslang.word(ptr %state, i64 1)
   %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
   %any = icmp sgt i64 %asleep, 0
   br i1 %any, label %rouse, label %work
 rouse:
-  call void @wake(ptr %generation)
+  call void @mslang.wake(ptr %generation)
   ; One that was woken on this processor can only leave it while it runs.
   %gave = call i32 @sched_yield()
   br label %work
 work:
-  call void @take_part(ptr %state, i64 0)
+  call void @mslang.take_part(ptr %state, i64 0)
   store atomic i64 0, ptr %open seq_cst, align 8
-  %active = call ptr @word(ptr %state, i64 3)
+  %active = call ptr @mslang.word(ptr %state, i64 3)
   br label %wait
 wait:
   %w = phi i64 [ 0, %work ], [ %w1, %rest ], [ %w1, %give ]
@@ -229,11 +229,11 @@ unlock:
 
 define void @pool_worker(ptr %state, i64 %worker, i64 %spins) {
 entry:
-  %generation = call ptr @word(ptr %state, i64 0)
-  %sleepers = call ptr @word(ptr %state, i64 1)
-  %open = call ptr @word(ptr %state, i64 2)
-  %active = call ptr @word(ptr %state, i64 3)
-  %stop = call ptr @word(ptr %state, i64 7)
+  %generation = call ptr @mslang.word(ptr %state, i64 0)
+  %sleepers = call ptr @mslang.word(ptr %state, i64 1)
+  %open = call ptr @mslang.word(ptr %state, i64 2)
+  %active = call ptr @mslang.word(ptr %state, i64 3)
+  %stop = call ptr @mslang.word(ptr %state, i64 7)
   br label %listen
 listen:
   %seen = phi i32 [ 0, %entry ], [ %now, %leave ], [ %now2, %slept ]
@@ -258,7 +258,7 @@ give:
   br label %spin
 doze:
   %s0 = atomicrmw add ptr %sleepers, i64 1 seq_cst
-  call void @sleep(ptr %generation, i32 %seen)
+  call void @mslang.sleep(ptr %generation, i32 %seen)
   %s1 = atomicrmw sub ptr %sleepers, i64 1 seq_cst
   br label %slept
 slept:
@@ -275,7 +275,7 @@ enter:
   br i1 %work, label %belong, label %leave
 belong:
   ; The job stays as it is while it is open and a worker is active.
-  %job = call ptr @word(ptr %state, i64 5)
+  %job = call ptr @mslang.word(ptr %state, i64 5)
   %p4 = getelementptr i64, ptr %job, i64 4
   %workers = load i64, ptr %p4
   %mine = icmp slt i64 %worker, %workers
@@ -283,14 +283,14 @@ belong:
 look:
   %p5 = getelementptr i64, ptr %job, i64 5
   %launcher = load i32, ptr %p5
-  %processor = call i32 @processor()
+  %processor = call i32 @mslang.processor()
   %together = icmp eq i32 %processor, %launcher
   br i1 %together, label %apart, label %take
 apart:
-  call void @leave_processor(i32 %launcher)
+  call void @mslang.leave_processor(i32 %launcher)
   br label %take
 take:
-  call void @take_part(ptr %state, i64 %worker)
+  call void @mslang.take_part(ptr %state, i64 %worker)
   br label %leave
 leave:
   %a1 = atomicrmw sub ptr %active, i64 1 seq_cst
@@ -300,11 +300,11 @@ end:
 }
 
 define void @pool_stop(ptr %state) {
-  %stop = call ptr @word(ptr %state, i64 7)
+  %stop = call ptr @mslang.word(ptr %state, i64 7)
   store atomic i64 1, ptr %stop seq_cst, align 8
-  %generation = call ptr @word(ptr %state, i64 0)
+  %generation = call ptr @mslang.word(ptr %state, i64 0)
   %old = atomicrmw add ptr %generation, i32 1 seq_cst
-  call void @wake(ptr %generation)
+  call void @mslang.wake(ptr %generation)
   ret void
 }
 """

@@ -14,6 +14,7 @@ from mslang.backend.llvm.backend import LLVM
 from mslang.ir.buckets import buckets_of
 from mslang.schedule.replay import space_of_text
 from mslang.target.description import GENERIC
+from mslang.target.named import named_target
 from tests.e2e.test_build import Run, build, compiled, function, needs_cc
 
 CONSTANT = """program dense(A: f32[6, 4], const W: f32[4, 10], const b: f32[10], out C: f32[6, 10]) {
@@ -153,3 +154,14 @@ def test_a_workspace_that_no_machine_has_is_refused() -> None:
     }""")
     with pytest.raises(ms.MsError, match="MS141"):
         ms.build(program)
+
+
+def test_programs_may_be_called_like_a_librarys_own_functions() -> None:
+    """The library's functions took these names for themselves: LLVM refused the module."""
+    called = ("processors", "word", "take_part", "wake", "cpuid", "register", "choose", "chosen", "mslang_pool_state")
+    for name in (*called, "sched_getcpu", "pthread_sigmask"):
+        program = ms.parse_program(
+            f"program {name}(A: f32[8], out C: f32[8]) {{ for i in 8 @ parallel {{ block b[v: 8 = i] {{ C[v] = A[v] }} }} }}"
+        )
+        parts = [LibraryPart(program, t) for t in (GENERIC, named_target("avx2"))]
+        assert library(parts, name, f"{name}.ms", False, LLVM.lowered).forms[".o"]()

@@ -74,17 +74,17 @@ _LIMITER = """define i32 @{name}_set_threads(i32 %n) nounwind {{
 
 
 def _chooser(variants: tuple[Variant, ...]) -> str:
-    """`@choose`: the number of the first variant that this processor runs, from 1; 0 if it runs none. Asked once."""
+    """`@mslang.choose`: the number of the first variant that this processor runs, from 1, or 0. Asked once."""
     lines = [
-        "@chosen = internal global i64 -1, align 8",
-        "define internal i64 @choose() {",
+        "@mslang.chosen = internal global i64 -1, align 8",
+        "define internal i64 @mslang.choose() {",
         "entry:",
-        "  %known = load atomic i64, ptr @chosen monotonic, align 8",
+        "  %known = load atomic i64, ptr @mslang.chosen monotonic, align 8",
         "  %first = icmp slt i64 %known, 0",
         "  br i1 %first, label %ask, label %done",
         "ask:",
         f"  %words = alloca [{WORDS} x i32], align 4",
-        "  call void @mslang_processor(ptr %words)",
+        "  call void @mslang.processor_words(ptr %words)",
     ]
     result = "0"
     for k, v in reversed(list(enumerate(variants))):
@@ -104,7 +104,7 @@ def _chooser(variants: tuple[Variant, ...]) -> str:
     return "\n".join(
         [
             *lines,
-            f"  store atomic i64 {result}, ptr @chosen monotonic, align 8",
+            f"  store atomic i64 {result}, ptr @mslang.chosen monotonic, align 8",
             f"  ret i64 {result}",
             "done:",
             "  ret i64 %known",
@@ -148,7 +148,7 @@ class _Writer:
         small = self.op(f"alloca [{ON_STACK} x i8], align 64")
         self.do(f"store i64 0, ptr {status}")
         self._check_arguments()
-        chosen = self.op("call i64 @choose()") if asks else "1"
+        chosen = self.op("call i64 @mslang.choose()") if asks else "1"
         if asks:
             self.require(self.op(f"icmp ne i64 {chosen}, 0"), "unsupported")
         chosen = self._for_sizes(variants, chosen)

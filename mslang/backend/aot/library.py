@@ -20,13 +20,13 @@ from mslang.backend.aot.threads import has_threads, threads_ir
 from mslang.backend.backend import Library, LibraryPart
 from mslang.backend.llvm.compile import machine, optimised, signature_of
 from mslang.backend.llvm.containment import require_contained
-from mslang.runtime.llvm_lock import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.diagnostics import TargetError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
 from mslang.ir.program import Program
 from mslang.kernel.nodes import Module
+from mslang.runtime.llvm_lock import ONE_AT_A_TIME
 from mslang.runtime.signature import Signature, symbol
 from mslang.target.description import Target
 

@@ -68,31 +68,31 @@ _SOURCES = (
 
 
 def processor_ir() -> str:
-    """`@mslang_processor(ptr)`: writes the words. x86-64 only."""
+    """`@mslang.processor_words(ptr)`: writes the words. x86-64 only."""
     lines = [
-        "define internal { i32, i32, i32, i32 } @cpuid(i32 %leaf, i32 %sub) {",
+        "define internal { i32, i32, i32, i32 } @mslang.cpuid(i32 %leaf, i32 %sub) {",
         '  %r = call { i32, i32, i32, i32 } asm sideeffect "cpuid",'
         ' "={ax},={bx},={cx},={dx},0,2,~{dirflag},~{fpsr},~{flags}"(i32 %leaf, i32 %sub)',
         "  ret { i32, i32, i32, i32 } %r",
         "}",
         "",
         "; The register of a leaf; 0 where the processor has no such leaf.",
-        "define internal i32 @register(i32 %leaf, i32 %sub, i32 %which) {",
+        "define internal i32 @mslang.register(i32 %leaf, i32 %sub, i32 %which) {",
         "entry:",
         "  %base = and i32 %leaf, -2147483648",
-        "  %top = call { i32, i32, i32, i32 } @cpuid(i32 %base, i32 0)",
+        "  %top = call { i32, i32, i32, i32 } @mslang.cpuid(i32 %base, i32 0)",
         "  %last = extractvalue { i32, i32, i32, i32 } %top, 0",
         "  %there = icmp uge i32 %last, %leaf",
         "  br i1 %there, label %subleaf, label %none",
         "subleaf:",
-        "  %first = call { i32, i32, i32, i32 } @cpuid(i32 %leaf, i32 0)",
+        "  %first = call { i32, i32, i32, i32 } @mslang.cpuid(i32 %leaf, i32 0)",
         "  %subs = extractvalue { i32, i32, i32, i32 } %first, 0",
         "  %zero = icmp eq i32 %sub, 0",
         "  %has = icmp uge i32 %subs, %sub",
         "  %ask = or i1 %zero, %has",
         "  br i1 %ask, label %read, label %none",
         "read:",
-        "  %all = call { i32, i32, i32, i32 } @cpuid(i32 %leaf, i32 %sub)",
+        "  %all = call { i32, i32, i32, i32 } @mslang.cpuid(i32 %leaf, i32 %sub)",
         *(f"  %r{k} = extractvalue {{ i32, i32, i32, i32 }} %all, {k}" for k in range(4)),
         *(f"  %is{k} = icmp eq i32 %which, {k}" for k in range(3)),
         "  %c = select i1 %is2, i32 %r2, i32 %r3",
@@ -103,12 +103,12 @@ def processor_ir() -> str:
         "  ret i32 0",
         "}",
         "",
-        "define internal void @mslang_processor(ptr %words) {",
+        "define internal void @mslang.processor_words(ptr %words) {",
         "entry:",
     ]
     for k, (leaf, sub, which) in enumerate(_SOURCES):
         signed = leaf - (1 << 32) if leaf >> 31 else leaf
-        lines.append(f"  %w{k} = call i32 @register(i32 {signed}, i32 {sub}, i32 {which})")
+        lines.append(f"  %w{k} = call i32 @mslang.register(i32 {signed}, i32 {sub}, i32 {which})")
         lines.append(f"  %p{k} = getelementptr i32, ptr %words, i64 {k}")
         lines.append(f"  store i32 %w{k}, ptr %p{k}")
     return "\n".join([*lines, _XCR0_IR])

@@ -9,12 +9,12 @@ import msgspec
 
 from mslang.backend.llvm import half
 from mslang.backend.llvm.containment import require_contained
-from mslang.runtime.llvm_lock import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.backend.llvm.source_lines import SourceLine
 from mslang.backend.llvm.triple import X86_64, processor_of, triple_of
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.kernel.nodes import Module
+from mslang.runtime.llvm_lock import ONE_AT_A_TIME
 from mslang.runtime.signature import Parameter, Signature
 from mslang.target.description import Target
 

@@ -14,12 +14,12 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from mslang.runtime.llvm_lock import ONE_AT_A_TIME
 from mslang.backend.llvm.function import Declarations, FunctionWriter
 from mslang.backend.llvm.instruction import put, unknown
 from mslang.diagnostics import MsError, problem
 from mslang.kernel.nodes import Body, Invoke
 from mslang.kernel.visit import walk
+from mslang.runtime.llvm_lock import ONE_AT_A_TIME
 
 _PROBE = "mslang.probe"
 

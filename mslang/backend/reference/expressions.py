@@ -171,7 +171,8 @@ class Expressions:
     def stored(self, e: Expr, scope: Scope) -> str:
         """Source of a value for memory: what is computed from indices must fit there."""
         text = self.expr(e, scope)
-        return f"index({text})" if dtype_of(e) == INDEX and isinstance(e, Binary | Unary | Select | Call | Var) else text
+        computed = dtype_of(e) == INDEX and isinstance(e, Binary | Unary | Select | Call | Var)
+        return f"index({text})" if computed else text
 
     def _binary(self, op: str, a: str, b: str, e: Binary, wraps: bool) -> str:
         dtype = dtype_of(e.left)

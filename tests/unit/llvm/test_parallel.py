@@ -130,11 +130,11 @@ def test_each_part_runs_on_one_worker_at_a_time():
 def test_a_thread_leaves_a_processor_and_may_return_to_it():
     from llvmlite.binding import JITLibraryBuilder
 
-    ir = pool_ir().replace("define internal void @leave_processor", "define void @leave_processor")
+    ir = pool_ir().replace("define internal void @mslang.leave_processor", "define void @mslang.leave_processor")
     builder = JITLibraryBuilder().add_ir(ir).add_current_process()
-    builder.export_symbol("leave_processor")
+    builder.export_symbol("mslang.leave_processor")
     code = builder.link(Linker().jit, "apart")
-    leave = ctypes.CFUNCTYPE(None, ctypes.c_int32)(code["leave_processor"])
+    leave = ctypes.CFUNCTYPE(None, ctypes.c_int32)(code["mslang.leave_processor"])
     here = ctypes.CDLL(None).sched_getcpu
     allowed = os.sched_getaffinity(0)
     try:
