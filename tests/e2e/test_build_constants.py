@@ -158,7 +158,7 @@ def test_a_workspace_that_no_machine_has_is_refused() -> None:
 
 def test_programs_may_be_called_like_a_librarys_own_functions() -> None:
     """The library's functions took these names for themselves: LLVM refused the module."""
-    called = ("processors", "word", "take_part", "wake", "cpuid", "register", "choose", "chosen", "mslang_pool_state")
+    called = ("processors", "word", "take_part", "wake", "cpuid", "choose", "chosen", "mslang_pool_state")
     for name in (*called, "sched_getcpu", "pthread_sigmask"):
         program = ms.parse_program(
             f"program {name}(A: f32[8], out C: f32[8]) {{ for i in 8 @ parallel {{ block b[v: 8 = i] {{ C[v] = A[v] }} }} }}"
