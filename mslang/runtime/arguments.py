@@ -340,7 +340,13 @@ def _check(
             help=_mended(p, written, f"{p.name}.copy()"),
         )
     if written and p.direction != "in" and not x.flags.writeable:
-        _refuse("MS414", f"{p.name} is written by the kernel, but the array is read-only")
+        tensor = type(x.base).__name__ == "PyCapsule"
+        _refuse(
+            "MS414",
+            f"{p.name} is written by the kernel, but the {'tensor' if tensor else 'array'} is read-only",
+            why="its library does not say through DLPack that it may be written" if tensor else None,
+            help=f"leave {p.name} out: the result is then a new array" if p.direction == "out" else None,
+        )
 
 
 def _check_alignment(p: Parameter, x: NDArray[Any]) -> None:

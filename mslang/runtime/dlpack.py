@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 CPU = 1
 BFLOAT = 4
-"""`kDLCPU` and `kDLBfloat` of the protocol."""
+READ_ONLY = 1
+"""`kDLCPU`, `kDLBfloat` and `DLPACK_FLAG_BITMASK_READ_ONLY` of the protocol."""
+
+WRITABLE = frozenset({"torch"})
+"""Packages whose tensors may all be written. Before version 1.0 the protocol cannot say so, and some packages that speak
+the old one (JAX) have tensors that never change: for them NumPy's answer, read-only, stands."""
 
 
 class _Tensor(ctypes.Structure):
@@ -64,7 +69,7 @@ def array_of(name: str, x: Any) -> NDArray[Any]:
     import numpy as np
 
     try:
-        return np.from_dlpack(x)
+        array = np.from_dlpack(x)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         found = _bfloat16(x)
         if found is not None:
@@ -77,6 +82,19 @@ def array_of(name: str, x: Any) -> NDArray[Any]:
                 help=f"pass an array in the CPU's memory without a gradient: `{name}.detach().cpu()`",
             )
         ) from error
+    return array if array.flags.writeable or _package(x) not in WRITABLE else np.asarray(_Written(array))
+
+
+class _Written:
+    """The memory of a read-only array, to be written."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
+def _package(x: object) -> str:
+    return type(x).__module__.partition(".")[0]
 
 
 def _bfloat16(x: Any) -> NDArray[Any] | None:
@@ -84,10 +102,10 @@ def _bfloat16(x: Any) -> NDArray[Any] | None:
     import numpy as np
 
     try:
-        capsule = x.__dlpack__()
+        capsule = _capsule(x)
     except (BufferError, RuntimeError, TypeError, ValueError):
         return None
-    tensor = _tensor_in(capsule)
+    tensor, says = _tensor_in(capsule)
     if tensor is None or (tensor.code, tensor.bits, tensor.lanes, tensor.device_type) != (BFLOAT, 16, 1, CPU):
         return None
     shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
@@ -100,19 +118,28 @@ def _bfloat16(x: Any) -> NDArray[Any] | None:
     # The capsule owns the tensor's memory and frees it when it is collected itself.
     setattr(memory, "capsule", capsule)  # noqa: B010 - a ctypes array takes attributes, which mypy does not know
     flat = np.frombuffer(memory, np.uint16)
-    return np.lib.stride_tricks.as_strided(flat[-low:], shape, tuple(2 * s for s in strides))
+    writable = _package(x) in WRITABLE if says is None else says
+    return np.lib.stride_tricks.as_strided(flat[-low:], shape, tuple(2 * s for s in strides), writeable=writable)
 
 
-def _tensor_in(capsule: Any) -> _Tensor | None:
+def _capsule(x: Any) -> Any:
+    try:
+        return x.__dlpack__(max_version=(1, 0))
+    except TypeError:  # of a library that speaks the protocol before 1.0
+        return x.__dlpack__()
+
+
+def _tensor_in(capsule: Any) -> tuple[_Tensor | None, bool | None]:
+    """The tensor of a capsule, and whether it may be written, if the capsule says so."""
     api = ctypes.pythonapi
     is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", api))
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
     if is_valid(capsule, b"dltensor"):
-        return _Tensor.from_address(pointer(capsule, b"dltensor"))
+        return _Tensor.from_address(pointer(capsule, b"dltensor")), None
     if is_valid(capsule, b"dltensor_versioned"):
         head = _Versioned.from_address(pointer(capsule, b"dltensor_versioned"))
-        return head.tensor if head.major == 1 else None
-    return None
+        return (head.tensor, not head.flags & READ_ONLY) if head.major == 1 else (None, None)
+    return None, None
 
 
 def namespace_of(x: object) -> Any:
@@ -125,7 +152,7 @@ def namespace_of(x: object) -> Any:
     if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
         return None
     ask = getattr(x, "__array_namespace__", None)
-    found = ask() if callable(ask) else sys.modules.get(type(x).__module__.partition(".")[0])
+    found = ask() if callable(ask) else sys.modules.get(_package(x))
     return found if callable(getattr(found, "from_dlpack", None)) else None
 
 

@@ -118,6 +118,33 @@ def test_bfloat16_tensors_keep_their_strides(library: ModuleType):
     assert caught.value.diagnostic.code == "MS413"
 
 
+class Old(Tensor):
+    """A tensor of a library that speaks DLPack before 1.0, which cannot say whether a tensor may be written."""
+
+    def __dlpack__(self, stream: object = None) -> Any:
+        return super().__dlpack__()
+
+
+@pytest.mark.parametrize(("dtype", "given"), [("f32", np.float32), ("bf16", np.uint16)])
+def test_tensors_are_written_if_they_may_be(monkeypatch: pytest.MonkeyPatch, dtype: str, given: type):
+    one = np.full((2, 3), ONE if dtype == "bf16" else 1, given)
+    a, c = (Old(array, bfloat=dtype == "bf16") for array in (one, np.zeros_like(one)))
+    k = kernel(dtype)
+    with pytest.raises(MsError, match="read-only") as caught:
+        k(a, c)
+    assert caught.value.diagnostic.code == "MS414" and (c.array == 0).all()
+    monkeypatch.setattr(Old, "__module__", "torch._tensor")
+    assert k(a, c) is c
+    assert (c.array == (TWO if dtype == "bf16" else 2)).all()
+
+
+def test_bfloat16_tensors_that_say_that_they_are_read_only_are_not_written(monkeypatch: pytest.MonkeyPatch):
+    kept = np.zeros((2, 3), np.uint16)
+    kept.flags.writeable = False
+    with pytest.raises(MsError, match="read-only"):
+        kernel("bf16")(Tensor(np.full((2, 3), ONE, np.uint16), bfloat=True), Tensor(kept, bfloat=True))
+
+
 def test_a_tensor_that_cannot_be_exported_is_refused():
     class Wanting(Tensor):
         """A tensor that needs a gradient."""
