@@ -21,8 +21,8 @@ READ_ONLY = 1
 """`kDLCPU`, `kDLBfloat` and `DLPACK_FLAG_BITMASK_READ_ONLY` of the protocol."""
 
 WRITABLE = frozenset({"torch"})
-"""Packages whose tensors may all be written. Before version 1.0 the protocol cannot say so, and some packages that speak
-the old one (JAX) have tensors that never change: for them NumPy's answer, read-only, stands."""
+"""Packages whose tensors may all be written. Before version 1.0 the protocol cannot say so, and some that speak the old
+one (JAX) have tensors that never change: for them NumPy's answer, read-only, stands."""
 
 
 class _Tensor(ctypes.Structure):

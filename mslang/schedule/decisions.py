@@ -52,7 +52,9 @@ class Alternatives(msgspec.Struct, frozen=True):
         """The alternative equal to `wanted`, if any."""
         if self.orders is None:
             return next((x for x in self.labels if _same(x, wanted)), None)
-        if isinstance(wanted, tuple) and set(wanted) == set(range(self.orders)) and len(wanted) == self.orders:
+        # 1.0 and true are no places, though they equal some.
+        places = isinstance(wanted, tuple) and all(type(x) is int for x in wanted)
+        if isinstance(wanted, tuple) and places and sorted(wanted) == list(range(self.orders)):
             return wanted
         return None
 

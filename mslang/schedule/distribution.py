@@ -52,6 +52,11 @@ def plain(values: Values) -> dict[str, int | tuple[int, ...]]:
     return {name: v if isinstance(v, int) else tuple(0 if x is None else x for x in v) for name, v in values.items()}
 
 
+def drawn(domain: Domain) -> Domain:
+    """The domain of what is drawn and searched: a choice without the values whose weight is 0."""
+    return Choice(domain.drawn) if isinstance(domain, Choice) else domain
+
+
 def depends_on(domain: Domain) -> frozenset[str]:
     """The addresses of the decisions that the extent of a tile depends on."""
     return frozenset(s.name for s in extent_symbols(domain) if not isinstance(s.domain, DynamicRange))

@@ -145,9 +145,13 @@ def _calls_schedule(e: Expr) -> bool:
 
 
 def _identifier(name: str) -> str:
-    """A name of Python that is not that of the schedule."""
+    """A name of Python that is neither that of the schedule nor of a function that is called."""
     found = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-    return found if found.isidentifier() and not keyword.iskeyword(found) and found != "s" else f"_{found}"
+    taken = keyword.iskeyword(found) or found in _CALLED
+    return found if found.isidentifier() and not taken else f"_{found}"
+
+
+_CALLED = frozenset({"s", "float"})
 
 
 def _literal(value: object) -> str:

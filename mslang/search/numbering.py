@@ -267,7 +267,7 @@ def _dependent(group: list[Decision], layout: Layout) -> _Dependent | None:
     inner = [d for d in group if d.address in needed]
     if any(d.given is not None for d in inner):
         return None
-    columns = all_values(tuple((d.address, d.domain) for d in inner))
+    columns = all_values(tuple((d.address, distribution.drawn(d.domain)) for d in inner))
     if columns is None:
         return None
     at = tuple(k for d in inner for k in range(layout[d.address].start, layout[d.address].columns.stop))

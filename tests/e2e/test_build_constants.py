@@ -160,8 +160,7 @@ def test_programs_may_be_called_like_a_librarys_own_functions() -> None:
     """The library's functions took these names for themselves: LLVM refused the module."""
     called = ("processors", "word", "take_part", "wake", "cpuid", "choose", "chosen", "mslang_pool_state")
     for name in (*called, "sched_getcpu", "pthread_sigmask"):
-        program = ms.parse_program(
-            f"program {name}(A: f32[8], out C: f32[8]) {{ for i in 8 @ parallel {{ block b[v: 8 = i] {{ C[v] = A[v] }} }} }}"
-        )
+        text = "(A: f32[8], out C: f32[8]) { for i in 8 @ parallel { block b[v: 8 = i] { C[v] = A[v] } } }"
+        program = ms.parse_program(f"program {name}{text}")
         parts = [LibraryPart(program, t) for t in (GENERIC, named_target("avx2"))]
         assert library(parts, name, f"{name}.ms", False, LLVM.lowered).forms[".o"]()

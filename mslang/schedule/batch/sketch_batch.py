@@ -129,7 +129,8 @@ class SketchBatch:
         """
         import numpy as np
 
-        found = all_values(tuple((d.address, d.domain) for d in self.decisions))
+        domains = (d.domain if d.given is not None else distribution.drawn(d.domain) for d in self.decisions)
+        found = all_values(tuple((d.address, x) for d, x in zip(self.decisions, domains, strict=True)))
         if found is None:
             return None
         n = len(next(iter(found.values()))) if found else 1

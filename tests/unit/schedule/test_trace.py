@@ -124,12 +124,21 @@ def test_a_hole_and_the_last_factor_of_a_tile_are_not_the_tile():
     check_round_trips(c, made.program)
 
 
+def test_an_order_is_one_of_whole_numbers():
+    made = body('let x ~ permute([1, 2])\nmm.annotate("x", x)')
+    assert made.sample(0, {"x": (1, 0)}).decisions["x"] == (1, 0)
+    for wrong in ((1.0, 0.0), (True, False), ([1], 0), (1, 1)):
+        with pytest.raises(MsError, match="MS254"):
+            made.sample(0, {"x": wrong}, strict=True)
+
+
 def test_numbers_that_are_not_finite_round_trip():
     c = body('mm.annotate("low", -inf)\nlet x ~ choose([inf, -inf, 1.5]) = -inf\nmm.annotate("x", [x, 1e999])').sample(
         0
     )
     assert 'mm.annotate("low", -inf)' in c.trace.as_ms("x")
     check_round_trips(c, body("").program)
+    check_round_trips(body('let float ~ choose([inf, 1.5]) = inf\nmm.annotate("x", float)').sample(0), body("").program)
     nan = body('let x ~ choose([nan, 1.5]) = nan\nmm.annotate("x", x)')
     assert len(list(nan.structures())) == 1
     trace = nan.sample(0).trace

@@ -17,11 +17,12 @@ from mslang.schedule.sketch import Sketch
 from mslang.schedule.strategies import space_of
 from mslang.search.evolutionary import Breeding, Evolutionary
 from mslang.search.exhaustive import Exhaustive
+from mslang.search.leaves import Leaf
 from mslang.search.ranking import Models
 from mslang.search.registry import automatic, strategy_named
 from mslang.search.replay_schedule import ReplaySchedule
 from mslang.search.replay_trace import ReplayTrace
-from mslang.search.strategy import Observed, Problem, Proposal, Strategy
+from mslang.search.strategy import Observed, Problem, Proposal, Rejections, Strategy
 from mslang.sema.modules import load
 from mslang.target.description import GENERIC, Target
 from tests.unit.search.guarded import space
@@ -187,6 +188,25 @@ def test_what_has_no_weight_is_not_proposed() -> None:
         assert {p.candidate.decisions["kind"] for p in found} == {"vectorize"}
     (sketch,) = made.sketches()
     assert len(list(sketch.points())) == 2
+
+
+def test_what_has_no_weight_is_not_counted_where_a_tile_depends_on_it() -> None:
+    text = """program p(A: f32[48], out B: f32[48]) { block b[i: 48] { B[i] = A[i] + 1.0 } }
+        schedule s for p {
+            let n ~ choose([2, 4, 8], weights = [0, 1, 1])
+            let i0, i1 = b.i.split([_, n])
+            let t ~ perfect_tile(i0, n = 2)
+            let *parts = i0.split(t)
+        }"""
+    (sketch,) = space_of(load("own.ms", text), "s").sketches()
+    points = list(sketch.points())
+    assert {v["n"] for v in points} == {4, 8}
+    every = sketch.batch().all()
+    assert every is not None and len(every) == len(points) == Leaf(0, sketch, GENERIC, 0, Rejections()).count
+    pinned = text.replace("weights = [0, 1, 1])", "weights = [0, 1, 1]) = 2")
+    (sketch,) = space_of(load("own.ms", pinned), "s").sketches()
+    every = sketch.batch().all()
+    assert every is not None and len(every) == len(list(sketch.points())) > 0
 
 
 def test_what_has_no_weight_may_be_pinned_and_known() -> None:
