@@ -92,39 +92,52 @@ def reduce_axis(extent: Size, name: str = "k") -> ReduceAxis:
     return ReduceAxis(Var(name), extent)
 
 
-def sum(value: Value, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
+def sum(value: Value | float, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
     """The sum over an axis or several."""
-    return Reduction("+", value, _axes(axis))
+    return Reduction("+", _value(value), _axes(axis))
 
 
-def max(value: Value, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
+def max(value: Value | float, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
     """The largest over an axis or several."""
-    return Reduction("max", value, _axes(axis))
+    return Reduction("max", _value(value), _axes(axis))
 
 
-def min(value: Value, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
+def min(value: Value | float, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
     """The least over an axis or several."""
-    return Reduction("min", value, _axes(axis))
+    return Reduction("min", _value(value), _axes(axis))
 
 
 def _axes(axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[ReduceAxis, ...]:
     return (axis,) if isinstance(axis, ReduceAxis) else tuple(axis)
 
 
-def compute(shape: Sequence[Size], element: Callable[..., Value | Reduction], name: str) -> Tensor:
+def compute(shape: Sequence[Size], element: Callable[..., Value | Reduction | float], name: str) -> Tensor:
     """A tensor defined by its elements.
 
     Args:
         shape: its shape.
-        element: a function of as many indices as there are dimensions; its parameters name the block's axes.
+        element: a function of as many indices as there are dimensions; its parameters name the block's axes. A Python
+            number that it gives is a constant: bool, i32 or f32.
         name: the tensor's name; its block is called `name_block`.
+
+    Raises:
+        MsError: MS105, the function takes another number of indices.
     """
     axes = tuple(inspect.signature(element).parameters)
     if len(axes) != len(shape):
         raise _wrong_rank(name, shape, f"its function takes {len(axes)} indices")
     body = element(*(Value(Var(a)) for a in axes))
+    if isinstance(body, Reduction):
+        # A sum over no axis is what it sums.
+        body = body if body.axes else body.value
+    else:
+        body = _value(body)
     value = body.value if isinstance(body, Reduction) else body
     return Tensor(name, tuple(shape), value.dtype, axes, body)
+
+
+def _value(x: Value | float) -> Value:
+    return x if isinstance(x, Value) else Value(expression(x, "f32" if isinstance(x, float) else "i32"))
 
 
 def program(name: str, *results: Tensor, inputs: Sequence[Tensor] = ()) -> Program:
@@ -136,16 +149,22 @@ def program(name: str, *results: Tensor, inputs: Sequence[Tensor] = ()) -> Progr
         inputs: the placeholders in the order of its parameters; those not named follow in the order of use.
 
     Raises:
-        MsError: what comes out is not well-formed; two tensors of one name, for instance.
+        MsError: MS150, two tensors have one name; MS159, a result is not computed, or there is none; what comes out is
+            not well-formed.
     """
     order = tuple(_in_order((*inputs, *results)))
+    _require_distinct(order)
+    given_out = next((t for t in results if t.axes is None), None)
+    if given_out is not None or not results:
+        what = "a program without results" if given_out is None else f"`{given_out.name}` is given, not computed"
+        raise MsError(problem("MS159", what, why="the results of a program are tensors made by `te.compute`"))
     b = ProgramBuilder(name)
     shapes = (expression(n) for t in order for n in t.shape)
     for s in dict.fromkeys(x for e in shapes for x in walk_expr(e) if isinstance(x, Symbol)):
         if isinstance(s.domain, DynamicRange):
             b.dynamic(s.name, s.domain.lo, s.domain.hi, s.domain.multiple)
     given = [(t, b.input(t.name, t.shape, t.dtype, t.constant)) for t in order if t.axes is None]
-    made = [(t, b.output(t.name, t.shape, t.dtype)) for t in results if t.axes is not None]
+    made = [(t, b.output(t.name, t.shape, t.dtype)) for t in results]
     made += [
         (t, b.alloc(t.name, t.shape, t.dtype)) for t in order if t.axes is not None and not any(t is r for r in results)
     ]
@@ -158,6 +177,14 @@ def program(name: str, *results: Tensor, inputs: Sequence[Tensor] = ()) -> Progr
     if found:
         raise MsError(*found)
     return result
+
+
+def _require_distinct(tensors: Sequence[Tensor]) -> None:
+    seen: set[str] = set()
+    for t in tensors:
+        if t.name in seen:
+            raise MsError(problem("MS150", f"`{t.name}` is the name of 2 tensors", help="give each a name of its own"))
+        seen.add(t.name)
 
 
 def _in_order(tensors: Sequence[Tensor]) -> Iterator[Tensor]:

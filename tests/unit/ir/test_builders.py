@@ -119,5 +119,29 @@ def test_tensor_expressions_refuse_what_does_not_fit():
     with pytest.raises(MsError, match="takes 2 indices"):
         te.compute((4,), lambda i, j: x[i, j], "y")
     same = te.compute((4, 4), lambda i, j: x[i, j], "x")
-    with pytest.raises(MsError, match="`x` is the name of 2 buffers"):
+    with pytest.raises(MsError, match="`x` is the name of 2 tensors"):
         te.program("p", same)
+
+
+def test_tensors_of_numbers_and_sums_over_no_axis():
+    x = te.placeholder((4, 4), name="A")
+    values = te.compute((4,), lambda i: te.sum(x[i, i], axis=()), "C")
+    p = te.program("p", values, te.compute((2,), lambda i: 5, "n"), te.compute((2,), lambda i: 0.5, "h"))
+    a = np.arange(16, dtype=np.float32).reshape(4, 4)
+    results = run(p, {"A": a})
+    assert results["C"].tolist() == [0, 5, 10, 15]
+    assert results["n"].tolist() == [5, 5] and results["n"].dtype == np.int32
+    assert results["h"].tolist() == [0.5, 0.5] and results["h"].dtype == np.float32
+
+
+def test_tensor_expressions_that_make_no_program():
+    x, k = te.placeholder((8, 4), name="A"), te.reduce_axis(4, "k")
+    same = te.compute((8,), lambda i: te.sum(x[i, k], axis=k), "A")
+    for results, code, what in (
+        ((same,), "MS150", "`A` is the name of 2 tensors"),
+        ((x,), "MS159", "`A` is given, not computed"),
+        ((), "MS159", "without results"),
+    ):
+        with pytest.raises(MsError, match=what) as caught:
+            te.program("p", *results)
+        assert caught.value.diagnostic.code == code
