@@ -5,11 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mslang.ir.equal import Correspondence
-from mslang.ir.find import used_names
+from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
-from mslang.ir.visit import fresh
+from mslang.ir.visit import fresh, map_expr
 from mslang.schedule.trace import Argument, Condition, Instruction, Operand, Trace, Value
+from mslang.transform.analysis.position import taken_names
 
 AT = "at("
 """How the label of a compute location begins that names a loop."""
@@ -18,7 +19,8 @@ AT = "at("
 def renamed(trace: Trace, names: Correspondence, program: Program) -> Trace:
     """The trace in the names of another program of the same workload.
 
-    Blocks, buffers, axes and loops of the program that the trace was recorded on get the names of their counterparts.
+    Blocks, buffers, axes, loops and sizes of the program that the trace was recorded on get the names of their
+    counterparts.
     Names that the trace gives itself stay, unless `program` has them already. Addresses of decisions stay: they are
     labels.
 
@@ -41,7 +43,7 @@ class _Renaming:
     def __init__(self, names: Correspondence, program: Program) -> None:
         self._names = names
         self._program = program
-        self._taken = set(used_names(program))
+        self._taken = set(taken_names(program))
         self._bases = {**names.blocks, **names.buffers}
         self._origins = {b: b for b in names.blocks}
         self._loops = dict(names.loops)
@@ -76,15 +78,25 @@ class _Renaming:
                 block = self._origins.get(base)
                 new = axis if axis is None or block is None else self._names.axes.get((block, axis), axis)
                 return replace(value, base=self._bases.get(base, base), axis=new)
-            case Condition(loops=loops):
-                return replace(value, loops=tuple((n, self._operand(x)) for n, x in loops))
-            case IndexMap():
-                return value
+            case Condition(expr=e, loops=loops):
+                return Condition(self._expr(e), tuple((n, self._operand(x)) for n, x in loops))
+            case IndexMap(results=results):
+                return replace(value, results=tuple(self._expr(e) for e in results))
+            case Expr():
+                return self._expr(value)
             case tuple():
                 return tuple(self._argument(x) for x in value)
             case str() if value.startswith(AT):
                 return self._label(value)
         return value
+
+    def _expr(self, e: Expr) -> Expr:
+        def counterpart(x: Expr) -> Expr | None:
+            if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange):
+                return replace(x, name=self._names.sizes.get(x.name, x.name))
+            return None
+
+        return map_expr(e, counterpart)
 
     def _operand(self, operand: Operand) -> Operand:
         new = self._argument(operand)

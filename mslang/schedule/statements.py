@@ -156,9 +156,10 @@ def _sample(it: Interpreter, s: tree.Sample, frame: Frame) -> None:
 
 
 def _loop_name(it: Interpreter, name: str, frame: Frame) -> str:
-    """The name in the program of the loop that a local name denotes."""
+    """The name in the program of the loop that a local name denotes, or that has the name of one that is gone."""
     value = frame.names.get(name)
-    return it.session.handles.resolve(value).name if isinstance(value, Handle) else name
+    handles = it.session.handles
+    return handles.resolve(value).name if isinstance(value, Handle) and handles.alive(value) else name
 
 
 def _fork(it: Interpreter, s: tree.Fork, frame: Frame) -> None:

@@ -301,6 +301,8 @@ def parse_program(text: str) -> Program:
     """
     from mslang.syntax.parse import parse_item
 
+    if text.startswith("\ufeff"):
+        text = f" {text[1:]}"  # as in a file, a byte order mark is no part of the text; spans stay
     with bounded_depth("the program"):
         parsed = parse_item(text)
         if parsed.diagnostics:

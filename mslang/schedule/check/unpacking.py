@@ -23,6 +23,8 @@ def unpacked(s: tree.Let, results: Static | tuple[Static, ...], report: Report) 
     # One value for several binders is a list to unpack.
     whole = values[0]
     if whole.kind not in (Kind.VALUES, Kind.TILE, Kind.LOOPS, Kind.BLOCKS, Kind.ANY):
+        if any(b.star for b in s.binders):
+            return _spread(s, values, report)
         report(
             fault(
                 "MS206",

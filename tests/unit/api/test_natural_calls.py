@@ -44,6 +44,7 @@ def test_a_space_is_built_with_the_decisions_asked_for() -> None:
 
 def test_a_byte_order_mark_is_no_part_of_a_text() -> None:
     assert ms.parse("\ufeff" + TEXT).programs == ms.parse(TEXT).programs
+    assert ms.parse_program("\ufeff" + ALONE) == ms.parse_program(ALONE)
 
 
 def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:

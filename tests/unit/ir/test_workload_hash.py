@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mslang.ir.equal import correspondence, workload_hash
+from mslang.ir.equal import correspondence, structural_hash, workload_hash
 from mslang.ir.program import Program
+from mslang.ir.symbols import symbols_of
 from mslang.schedule.renaming import renamed
 from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.rules.automatic import automatic_space
@@ -145,3 +146,25 @@ def test_a_schedule_by_hand_moves_to_a_renamed_program(names: str) -> None:
         places.add(candidate.decisions["place"])
         _same(candidate, other)
     assert any(str(p).startswith("at(") for p in places), places
+
+
+SIZED = "program p[{M}: dyn(1..64)](A: f32[{M}, 64], out C: f32[{M}, 64]) {{ block cc[i: {M}, j: 64] {{ {body} }} }}"
+
+
+def test_a_trace_that_says_a_size_moves_to_a_program_with_another_name_for_it() -> None:
+    body = "C[i, j] = A[i, j] + 1.0"
+    recorded, other = (parse_program(SIZED.format(M=n, body=body)) for n in ("M", "N"))
+    names = correspondence(recorded, other)
+    assert names is not None
+    text = """schedule s for p {
+        let N, b = cc.j.split([_, M])
+        cc.i.specialize(M % 16 == 0)
+    }"""
+    candidate = space_of_text(text, recorded).sample(0)
+    moved = renamed(candidate.trace, names, other)
+    made = replay(other, moved, strict=True).program
+    assert workload_hash(made) == workload_hash(candidate.program)
+    assert "M" not in {s.name for s in symbols_of(made)}
+    assert structural_hash(space_of_text(moved.as_ms("moved"), other).sample(0, strict=True).program) == (
+        structural_hash(made)
+    )

@@ -73,6 +73,7 @@ RIGHT = [
     'let t ~ perfect_tile(mm.i, n = 3)\nlet a, b, c = mm.i.split(t)\nrequire t[0] * t[2] <= 8, "why"',
     "let *all = mm.i.split([_, 2, 2])\nfuse(*all).parallel()",
     "let a, *rest = mm.i.split([_, 2, 2])\nfor l in rest { l.unroll() }",
+    "let t ~ perfect_tile(mm.i, n = 1)\nlet *rest = mm.i.split(t)\nfor l in rest { l.unroll() }",
     "let sizes = [x * 2 for x in [1, 2, 3] if x > 1]\nlet a, b = mm.i.split([_, sizes[0]])",
     "let a, b = halve(mm.i)\na.parallel()",
     "let c = mm.cache_write(C, scope = local)\nc.reverse_compute_at(mm.j)",

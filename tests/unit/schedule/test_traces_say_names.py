@@ -57,6 +57,11 @@ NAMED = {
     schedule c for p { let k, l = cc.j.split([_, 7], tail = peel)
         let y = f(bb)
         cc_tail.j.parallel() }""",
+    "a place called like a loop that is gone": """schedule c for p { let ax0, y = cc.j.split([_, 4])
+        let f = ax0.fuse(y)
+        let z = cc.cache_read(B)
+        let w ~ compute_location(bb)
+        bb.compute_at(w) }""",
     "a place": "schedule c for p { bb.compute_at(root) }",
     "no place": "schedule c for p { bb.compute_at(inline) }",
     "one of several places": "schedule c for p { let w ~ choose([root, inline])\nbb.compute_at(w) }",
