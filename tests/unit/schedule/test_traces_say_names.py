@@ -77,7 +77,7 @@ NAMED = {
 def test_every_form_of_a_trace_means_what_ran(text: str) -> None:
     source = ms.parse(text)
     space = source.space("c")
-    for seed in range(5):
+    for seed in range(8):
         made = space.sample(seed)
         assert isinstance(made, Candidate)
         replayed = replay(source.program("p"), from_json(made.trace.as_json()))
