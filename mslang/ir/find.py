@@ -14,9 +14,13 @@ from mslang.ir.program import Block, Buffer, For, Let, Program, Stmt, Store
 from mslang.ir.visit import CACHED, Path, bodies
 
 
+BOUND = ("threadIdx", "blockIdx", "vthread")
+"""How the kinds of loops begin that are bound to an axis of a GPU."""
+
+
 class Contents(msgspec.Struct, frozen=True):
     """The names in statements at any depth, their own included: of loops, blocks, buffers, and all that are taken;
-    how many loops of threads are in them, the names of the vectorized loops whose lanes may be joined, how deep their
+    how many loops bound to GPU axes are in them, the names of the vectorized loops whose lanes may be joined, how deep their
     deepest loop nest is, whether a block is in a block, the buffers in them that have no elements, and the blocks whose
     updates are to be atomic.
 
@@ -27,7 +31,7 @@ class Contents(msgspec.Struct, frozen=True):
     blocks: frozenset[str]
     buffers: frozenset[str]
     names: frozenset[str]
-    threads: int = 0
+    bound: int = 0
     joined: frozenset[str] = frozenset()
     nesting: int = 0
     nested: bool = False
@@ -45,7 +49,7 @@ def contents(s: Stmt) -> Contents:
                 c,
                 loops=c.loops | {v},
                 names=c.names | {v},
-                threads=c.threads + kind.startswith("threadIdx"),
+                bound=c.bound + kind.startswith(BOUND),
                 joined=c.joined | {v} if joins_lanes(s) else c.joined,
                 nesting=c.nesting + 1,
             )
@@ -81,7 +85,7 @@ def _together(parts: Sequence[Contents]) -> Contents:
         frozenset[str]().union(*(c.blocks for c in parts)),
         frozenset[str]().union(*(c.buffers for c in parts)),
         frozenset[str]().union(*(c.names for c in parts)),
-        sum(c.threads for c in parts),
+        sum(c.bound for c in parts),
         frozenset[str]().union(*(c.joined for c in parts)),
         max((c.nesting for c in parts), default=0),
         any(c.nested for c in parts),

@@ -30,6 +30,8 @@ def require_one_index(program: Program, primitive: str) -> None:
     Raises:
         ScheduleError: MS395, they have different extents; MS317, the threads would not share out what is inside.
     """
+    if contents_of(program.body).bound < 2:
+        return
     for top, loop in _nested_blocks(program.body):
         raise refuse(
             "MS317",
@@ -79,8 +81,6 @@ def _nested_blocks(
 
 def _nested(body: tuple[Stmt, ...], above: Path) -> Iterator[tuple[Path, Path]]:
     """The loops of threads inside others of their axis: the paths of the outer and of the inner one."""
-    if contents_of(body).threads < 2:
-        return
     for path in walk_paths(body, above):
         loop = path[-1]
         if isinstance(loop, For) and loop.kind.startswith("threadIdx"):
