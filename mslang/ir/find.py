@@ -13,7 +13,6 @@ from mslang.ir.expr import Const
 from mslang.ir.program import Block, Buffer, For, Let, Program, Stmt, Store
 from mslang.ir.visit import CACHED, Path, bodies
 
-
 BOUND = ("threadIdx", "blockIdx", "vthread")
 """How the kinds of loops begin that are bound to an axis of a GPU."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tests.mutation.planted import Function, Planted, finds_nothing, says_no, says_yes
+from tests.mutation.planted import Function, Planted, as_it_is, finds_nothing, says_no, says_yes
 
 
 def wherever_it_was_written(why_not_covered: Function) -> Function:
@@ -192,6 +192,12 @@ IN_INSTANCES = (
         pair=242,
         only=("blockize",),
         generator="instances",
+    ),
+    Planted(
+        "a name taken for another: what is said of a loop is said of the axis of its name",
+        "mslang.transform.rewriting.rewrite:admitting",
+        as_it_is,
+        caught_by="tests/unit/transform/test_reading_faults.py",
     ),
     Planted(
         "a wrong order: a guard behind the load that it protects",

@@ -68,6 +68,11 @@ def says_yes(_: Function) -> Function:
     return lambda *args, **named: True
 
 
+def as_it_is(_: Function) -> Function:
+    """A rewriting that leaves what it is given."""
+    return lambda given, *args, **named: given
+
+
 def says_no(_: Function) -> Function:
     """A question that is always answered with no."""
     return lambda *args, **named: False

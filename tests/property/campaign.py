@@ -21,11 +21,15 @@ from mslang.ir.print import print_program
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.trace import ENTER_POSTPROC
 from tests.property import stages
+from tests.property.crossed_names import crossed
 from tests.property.instances import pairs as instances
 from tests.property.judge import FAULTS, Case, Judged, judge, judged, sparse_inputs
 from tests.property.sampled_steps import SAMPLERS
 from tests.property.stages import WEIGHTS
 from tests.property.tally import Fault, Tally
+
+CROSSED = 0.15
+"""How many programs of the first generator have axes called like loops that they do not follow."""
 
 Weights = Mapping[str, float]
 NO_WEIGHTS: Weights = MappingProxyType({})
@@ -43,6 +47,9 @@ class Generator(msgspec.Struct, frozen=True):
 def _stages(seed: int, number: int) -> tuple[Judged, random.Random]:
     drawn, rng = stages.drawn_pair(seed, number)
     program = stages.with_strides(drawn, random.Random(f"strides/{seed}/{number}"))
+    names = random.Random(f"names/{seed}/{number}")
+    if names.random() < CROSSED:
+        program = crossed(program, names)
     return judged(program, [Case(sparse_inputs(program, number))]), rng
 
 

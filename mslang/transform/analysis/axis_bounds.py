@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, Binary, Expr
+from mslang.ir.expr import ONE, Binary, Expr, Var
 from mslang.ir.program import Block, For, If, Range, Stmt
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, guarded, loads_of, substitute
 from mslang.transform.analysis.position import axis_ranges, bindings, block_at, ranges_above
@@ -31,7 +31,8 @@ def narrowed(path: Path) -> Path:
     bounds = stated | within
     if not bounds:
         return path
-    kept = tuple(Binary("<", values[n], bound) for n, bound in bounds.items())
+    # In terms of the axes, which hide loops of their names.
+    kept = tuple(Binary("<", Var(n), bound) for n, bound in bounds.items())
     return (
         *path[:-1],
         replace(

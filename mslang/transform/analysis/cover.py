@@ -180,7 +180,9 @@ def _begun(path: Path, region: Region, above: Path) -> Path:
     starts: dict[str, Expr] = {s.var: s.start for s in loops_between(path, above) if s.var not in used}
     if not starts:
         return path
-    hidden = {n: e for n, e in starts.items() if n not in {a.name for a in block.axes}}
+    # The block's axes hide loops of their names, and so do those of what stands for a loop.
+    own = {a.name for a in block.axes}
+    hidden = {n: e for n, e in starts.items() if n not in own and own.isdisjoint(free_vars(e))}
     axes = tuple(replace(a, binding=substitute(a.binding, starts)) for a in block.axes)
     return (*path[:-1], replace(block, axes=axes, predicate=substitute(block.predicate, hidden)))
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Load, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Expr, Load, Var
 from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt, Store
 from mslang.ir.region import hidden
@@ -50,6 +50,7 @@ from mslang.transform.analysis.stride import pace
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.block_moving import loops_to
+from mslang.transform.rewriting.rewrite import with_axes
 
 
 @primitive(family="memory")
@@ -371,20 +372,8 @@ def _only_new(block: Block, written: Region, rolls: tuple[_Roll, ...], taken: se
         begun = Binary("<", Var(roll.loop.var), arith.add(roll.loop.start, ONE))
         conditions.append(Binary("or", begun, Binary("<=", roll.overlap, arith.simplify(arith.sub(last, roll.start)))))
     axes = tuple(replace(a, kind="opaque" if a.name in ordered else a.kind) for a in block.axes)
-    return replace(
-        _with_axes(replace(block, axes=axes), names),
-        predicate=guarded(substitute(block.predicate, values), tuple(conditions)),
-    )
-
-
-def _with_axes(block: Block, names: Mapping[str, str]) -> Block:
-    """A block with axes renamed inside of it."""
-    values = {n: Var(m) for n, m in names.items()}
-    inner = map_stmt_exprs(replace(block, axes=(), predicate=TRUE), lambda e: substitute(e, values)) if names else block
-    if not isinstance(inner, Block):
-        return block
-    axes = tuple(replace(a, name=names.get(a.name, a.name)) for a in block.axes)
-    return replace(inner, axes=axes, annotations=block.annotations)
+    renamed = with_axes(replace(block, axes=axes), names)
+    return replace(renamed, predicate=guarded(renamed.predicate, tuple(conditions)))
 
 
 __all__ = ["rolling_buffer"]

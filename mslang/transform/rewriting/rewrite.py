@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Binary, Expr, Select
+from mslang.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Binary, Expr, Select, Var
+from mslang.ir.find import contents
 from mslang.ir.program import Block, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
-from mslang.ir.visit import Path, free_vars, guarded, loads_of, replace_at, substitute
+from mslang.ir.visit import Path, free_vars, fresh, guarded, loads_of, map_region, replace_at, substitute
 from mslang.transform.analysis.position import loop_range
 from mslang.transform.rewriting.let_data import as_data
 
@@ -40,7 +41,8 @@ def substitute_loops(
     """Statements with loop variables replaced and the indices that change tidied.
 
     `ranges` are those of the variables around the statements (None: nothing is tidied). Nothing inside a block sees
-    loops but its bindings and its predicate; in the predicate the block's own axes hide loops of the same name.
+    loops but its bindings and its predicate; in the predicate the block's own axes hide loops of the same name: those
+    that would hide a loop of the new values get other names.
     """
     return tuple(_substituted(s, values, ranges) for s in body)
 
@@ -61,7 +63,8 @@ def _substituted(s: Stmt, values: Mapping[str, Expr], ranges: Mapping[str, Range
             return replace(loop, body=substitute_loops(s.body, values, inside))
         case Block():
             hidden = {a.name for a in s.axes}
-            seen = {v: e for v, e in values.items() if v not in hidden}
+            seen = {v: e for v, e in values.items() if v not in hidden and v in free_vars(s.predicate)}
+            s = admitting(s, frozenset[str]().union(*map(free_vars, seen.values())))
             return replace(
                 s,
                 axes=tuple(replace(a, binding=index(a.binding)) for a in s.axes),
@@ -108,10 +111,44 @@ def guard(body: tuple[Stmt, ...], condition: Expr) -> tuple[Stmt, ...]:
                 start, extent = _loaded_where(condition, s.start), _loaded_where(condition, s.extent)
                 out.append(replace(s, start=start, extent=extent, body=guard(s.body, condition)))
             case Block():
-                out.append(replace(s, predicate=guarded(s.predicate, (condition,))))
+                shown = admitting(s, free_vars(condition))
+                out.append(replace(shown, predicate=guarded(shown.predicate, (condition,))))
             case _:
                 out.append(If(condition, (s,)))
     return tuple(out)
+
+
+def admitting(block: Block, loops: Collection[str]) -> Block:
+    """The block with axes that hide none of some loops, so that a condition on these can join its predicate."""
+    hiding = sorted({a.name for a in block.axes}.intersection(loops))
+    if not hiding:
+        return block
+    taken = {*contents(block).names, *loops, *free_vars(block.predicate)}
+    taken.update(r.buffer for r in (*block.reads, *block.writes))
+    names: dict[str, str] = {}
+    for n in hiding:
+        names[n] = fresh(n, taken)
+        taken.add(names[n])
+    return with_axes(block, names)
+
+
+def with_axes(block: Block, names: Mapping[str, str]) -> Block:
+    """The block with some of its axes called otherwise."""
+    values: dict[str, Expr] = {n: Var(m) for n, m in names.items()}
+
+    def called(e: Expr) -> Expr:
+        return substitute(e, values)
+
+    return replace(
+        block,
+        axes=tuple(replace(a, name=names.get(a.name, a.name)) for a in block.axes),
+        reads=tuple(map_region(r, called) for r in block.reads),
+        writes=tuple(map_region(r, called) for r in block.writes),
+        body=substitute_loops(block.body, values, None),
+        init=None if block.init is None else substitute_loops(block.init, values, None),
+        predicate=called(block.predicate),
+        views=tuple(replace(v, source=map_region(v.source, called)) for v in block.views),
+    )
 
 
 def _loaded_where(condition: Expr, bound: Expr) -> Expr:

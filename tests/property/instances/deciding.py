@@ -60,13 +60,16 @@ def hiding(scene: Scene) -> Lines:
     i, j, k = (scene.name("l") for _ in range(3))
     if scene.coin(0.4):
         n, m = scene.dim(), scene.dim()
+        triangle = n == m or scene.coin(0.3)
+        m = n if triangle else m
         target, block = scene.target((n, m), False), scene.name("h")
         axes = Axis(j, n, at=i), Axis(i, m, at=j)
         site = Site(scene, block, axes)
         value = _value(scene, scene.dtype, site, target.name)
         where = [f"{scene.rng.choice([i, j])} < {scene.rng.randint(1, 4)}"]
         store = f"{target.name}[{j}, {i}] = {value}"
-        return around(i, f"0..{n}", around(j, f"0..{m}", site.lines([store], where=where)))
+        span = f"0..{i} + 1" if triangle else f"0..{m}"
+        return around(i, f"0..{n}", around(j, span, site.lines([store], where=where)))
     n, t, w = scene.rng.choice([2, 3]), scene.rng.choice([2, 3]), scene.rng.choice([2, 3])
     step = t * w - scene.rng.choice([0, 1, 1])
     hidden = [Axis(j, t, at="0"), Axis(k, w, at="0")] if scene.coin(0.6) else []

@@ -289,3 +289,30 @@ ADDED = "for k in 0..8 { block s[x: 1 = 0 | y: 8 = k] { %s init {} T[8] = T[8] +
 )
 def test_a_view_of_a_block_around_is_the_memory_that_it_looks_at(body: str, steps: str, wanted: str | None) -> None:
     judge(VIEWED % body, steps, wanted)
+
+
+CROSSED = """program p(inout C: f32[8, 4]) {
+    for i in 8, j in 4 { block b[j: 8 = i, i: 4 = j] {
+        where i < 2
+        C[j, i] = C[j, i] + 1.0 } } }"""
+TRIANGLE = """program p(inout C: f32[8, 8]) {
+    for i in 8, j in i + 1 { block b[j: 8 = i, i: 8 = j] { C[j, i] = C[j, i] + 1.0 } } }"""
+SHIFTED = """program p(inout C: f32[8, 8]) {
+    for i in 8, j in i .. 8 { block b[i: 8 = j, x: 8 = i] {
+        where j < 7
+        C[x, i] = C[x, i] + 1.0 } } }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        (CROSSED.replace("C[j, i] + 1.0", "1.0"), "let a, c = b.loops()[0].split([_, 8])\nlet z = b.cache_write(C)"),
+        (CROSSED, "let a, c = b.loops()[1].split([_, 3])"),
+        (TRIANGLE, "let a, c = b.loops()[1].split([_, 2])"),
+        (TRIANGLE, "let a, c = b.loops()[1].split([_, 3])\na.unroll()"),
+        (SHIFTED, "let a, c = b.loops()[1].split([_, 3])"),
+        (SHIFTED, "let a = b.loops()[1].add_unit_loop()"),
+    ],
+)
+def test_what_is_said_of_a_loop_is_not_taken_for_the_axis_of_its_name(text: str, steps: str) -> None:
+    judge(text, steps, None)
