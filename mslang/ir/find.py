@@ -18,10 +18,10 @@ BOUND = ("threadIdx", "blockIdx", "vthread")
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """The names in statements at any depth, their own included: of loops, blocks, buffers, and all that are taken;
-    how many loops bound to GPU axes are in them, the names of the vectorized loops whose lanes may be joined, how deep their
-    deepest loop nest is, whether a block is in a block, the buffers in them that have no elements, and the blocks whose
-    updates are to be atomic.
+    """The names in statements at any depth, their own included: of loops, blocks, buffers, and all that are taken; how
+    many loops bound to GPU axes are in them, the names of the vectorized loops whose lanes may be joined, how deep
+    their deepest loop nest is, whether a block is in a block, the buffers in them that have no elements, and the blocks
+    whose updates are to be atomic.
 
     Names only: equal statements need not be the same object, nor print alike (0.0 equals -0.0).
     """
