@@ -98,4 +98,4 @@ def test_editing_a_long_schedule_does_not_fill_the_memory() -> None:
         return int(done.stdout)
 
     assert Path("/proc/self/statm").exists()
-    assert megabytes(500) - megabytes(200) < 90
+    assert megabytes(300) - megabytes(100) < 60
