@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 from mslang.backend.llvm.compile import Executable, compile
@@ -54,3 +56,10 @@ def binary_program(op: Any, count: int, dtype: str, kind: str = "vectorized") ->
         result: Value = op(x[i], z[i])
         y[i] = result
     return b.finish()
+
+
+def printed_alone(script: str) -> str:
+    """What a script prints in a process of its own, which must end well."""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
@@ -15,7 +14,7 @@ import pytest
 import mslang as ms
 from mslang.runtime.kernel import LoadedKernel, load
 from mslang.runtime.linker import Linker
-from tests.unit.llvm.support import executable
+from tests.unit.llvm.support import executable, printed_alone
 from tests.unit.llvm.test_parallel import row_sums
 
 SERIAL = """
@@ -135,8 +134,7 @@ def test_a_forked_process_runs_parallel_loops():
         "assert (kernel(x) == 17).all() and linker.pool.state == before\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr
+    assert printed_alone(script) == "0"
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the system has no fork")
@@ -168,5 +166,4 @@ def test_a_process_that_was_forked_while_others_compiled_and_ran_can_do_both():
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
         "over.set()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr
+    assert printed_alone(script) == "0"
