@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from mslang.backend.llvm.compile import Executable, compile
+from mslang.backend.registry import serving
 from mslang.ir.build import ProgramBuilder, spatial
 from mslang.ir.operators import Value, call
 from mslang.ir.program import Program
@@ -22,7 +23,10 @@ def executable(program: Program, target: Target | None = None, checked: bool = F
 
 
 def loaded(program: Program, target: Target | None = None, checked: bool = False) -> LoadedKernel:
-    made = executable(program, target, checked)
+    """Lowered for a target; the code is for this machine where it cannot run the target's."""
+    target = target or host()
+    runs = serving(target).unavailable(target) is None
+    made = compile(lower(program, target, checked=checked), target if runs else host())
     return load(made.object, made.signature)
 
 

@@ -12,8 +12,7 @@ from mslang.backend.llvm.compile import compile
 from mslang.kernel.print import print_module
 from mslang.lower.passes import lower
 from mslang.sema.program import parse_program
-from mslang.target.description import AVX2
-from mslang.target.detect import host
+from mslang.target.description import AVX2, AVX512
 from mslang.transform.primitives.loop_kinds import parallel, unroll, vectorize
 from mslang.transform.primitives.loops import split
 from mslang.transform.primitives.prefetch import prefetch
@@ -26,8 +25,8 @@ ROWS = parse_program("""program p(A: f32[6, 40], out B: f32[6, 40]) {
 
 
 def fetched(program: ms.Program) -> list[str]:
-    """The elements whose lines are fetched, in order of the text."""
-    return re.findall(r"prefetch (.*)", print_module(lower(program, host())))
+    """The elements whose lines are fetched, in order of the text, with vectors of a line each."""
+    return re.findall(r"prefetch (.*)", print_module(lower(program, AVX512)))
 
 
 def ahead(program: ms.Program, at: str, name: str, count: int) -> ms.Program:
