@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from mslang.caching import cached
 from mslang.diagnostics import Span
 from mslang.ide.declarations import Name, Role
+from mslang.ide.keyed import Keyed
 from mslang.ops.library import LIBRARY
 from mslang.schedule.check.addresses import DEPTH
 from mslang.sema.module import Found, Module
@@ -38,18 +40,29 @@ def written_addresses(module: Module, placed: tree.PlacedItem) -> Iterator[Writt
     text = placed.parsed.text
     if "with" not in text and "sample" not in text:
         return
-    for n in nodes(placed.item):
+    for callee, written in _written_in(Keyed(text, placed)):
+        if callee is None or _is_sample(module, callee):
+            yield from written
+
+
+@cached(budget=1 << 20, weight=lambda found, item: 100 + len(item.key), key=lambda item: item.key)
+def _written_in(item: Keyed[tree.PlacedItem]) -> tuple[tuple[tree.Expr | None, tuple[Written, ...]], ...]:
+    """The addresses that an item writes if a callee is `sample`, and (None) those that it writes anyway."""
+    text = item.value.parsed.text
+    found: list[tuple[tree.Expr | None, tuple[Written, ...]]] = []
+    for n in nodes(item.value.item):
         match n:
             case tree.Schedule(source=source, pins=tuple() as pins):
-                yield from (_written(text, p.span.start, p.address, source) for p in pins)
+                found.append((None, tuple(_written(text, p.span.start, p.address, source) for p in pins)))
             case tree.Pinned(strategy=strategy, pins=pins):
-                yield from (_written(text, p.span.start, p.address, strategy) for p in pins)
+                found.append((None, tuple(_written(text, p.span.start, p.address, strategy) for p in pins)))
             case tree.CallStmt(call=call, pins=tuple() as pins):
-                yield from (_written(text, p.span.start, p.address, call) for p in pins)
-            case tree.Call(callee=callee, args=args) if args and _is_sample(module, callee):
-                for a in args:
-                    if a.name is not None and a.name.text not in _OF_SAMPLE:
-                        yield _written(text, a.name.span.start, a.name.text, args[0].value)
+                found.append((None, tuple(_written(text, p.span.start, p.address, call) for p in pins)))
+            case tree.Call(callee=callee, args=args) if args:
+                named = [a.name for a in args if a.name is not None and a.name.text not in _OF_SAMPLE]
+                of = args[0].value
+                found.append((callee, tuple(_written(text, name.span.start, name.text, of) for name in named)))
+    return tuple((callee, written) for callee, written in found if written)
 
 
 _OF_SAMPLE = frozenset(p.name for p in LIBRARY["sample"].params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -83,17 +84,21 @@ def token_at(file: File, offset: int) -> Token | None:
 
     Between two tokens, the one that is not trivia is preferred, then the one that is a word.
     """
+    start, tokens = _tokens(file, offset)
+    last = bisect_right(tokens, offset - start, key=lambda token: token.start)
     found: Token | None = None
-    for token in _tokens(file, offset):
-        if token.start <= offset <= token.end and (found is None or _weight(token) >= _weight(found)):
+    for token in tokens[max(last - 2, 0) : last]:
+        if offset - start <= token.end and (found is None or _weight(token) >= _weight(found)):
             found = token
-    return found
+    return None if found is None else _shifted(found, start)
 
 
 def token_before(file: File, offset: int) -> Token | None:
     """The last token other than trivia that ends at or before an offset."""
-    before = [token for token in _tokens(file, offset) if token.kind not in TRIVIA and token.end <= offset]
-    return before[-1] if before else None
+    start, tokens = _tokens(file, offset)
+    last = bisect_right(tokens, offset - start, key=lambda token: token.end)
+    before = next((token for token in reversed(tokens[:last]) if token.kind not in TRIVIA), None)
+    return None if before is None else _shifted(before, start)
 
 
 def expected_at(file: File, offset: int) -> frozenset[str]:
@@ -136,8 +141,12 @@ def _weight(token: Token) -> int:
     return 0 if token.kind in TRIVIA else 2 if token.text[0].isidentifier() else 1
 
 
-def _tokens(file: File, offset: int) -> list[Token]:
-    """The tokens of the item at an offset, or of the text before all items."""
+def _tokens(file: File, offset: int) -> tuple[int, Sequence[Token]]:
+    """Where the item at an offset starts and its tokens, or those of the text before all items."""
     placed = item_at(file, offset)
     start, text = (placed.start, placed.parsed.text) if placed else (0, file.leading)
-    return [Token(t.kind, t.text, t.start + start, t.end + start) for t in tokenize(text)]
+    return start, tokenize(text)
+
+
+def _shifted(token: Token, by: int) -> Token:
+    return Token(token.kind, token.text, token.start + by, token.end + by)

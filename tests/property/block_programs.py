@@ -10,7 +10,7 @@ from mslang.ir.build import ProgramBuilder, Tensor, reduce, spatial
 from mslang.ir.expr import Const
 from mslang.ir.operators import maximum, select
 from mslang.ir.program import Program
-from tests.property.strategies import difference, outputs_equal, random_inputs
+from tests.property.arrays import difference, outputs_equal, random_inputs
 
 
 # ------------------------------------------------------------------ programs
