@@ -22,7 +22,7 @@ def held(r: Range, env: dict[str, int], symbols: dict[str, tuple[int, ...]]) -> 
     return range(start, start + int(evaluate(r.extent, env, symbols)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(cases(), st.lists(symbol_values(), min_size=2, max_size=2))
 def test_bounds_hold(case: Case, draws: list[dict[str, tuple[int, ...]]]) -> None:
     found = bounds(case.e, case.ranges)
@@ -37,7 +37,7 @@ def test_bounds_hold(case: Case, draws: list[dict[str, tuple[int, ...]]]) -> Non
 INNER = st.sampled_from([("j",), ("k",), ("j", "k"), ("i", "k")])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(cases(), st.lists(symbol_values(), min_size=2, max_size=2), INNER)
 def test_relax_holds_every_element(case: Case, draws: list[dict[str, tuple[int, ...]]], inner: tuple[str, ...]) -> None:
     running = {n: case.ranges[n] for n in inner}
@@ -50,7 +50,7 @@ def test_relax_holds_every_element(case: Case, draws: list[dict[str, tuple[int, 
             assert evaluate(case.e, env, symbols) in held(box, env, symbols)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(sizes(), sizes(), st.sampled_from(("//", "%")), st.integers(-3, 6), symbol_values())
 def test_runs_end_to_end_under_division(e: Expr, d: Expr, o: str, c: int, symbols: dict[str, tuple[int, ...]]) -> None:
     index = op(o, op("+", op("*", op("+", Var("i"), c), e), Var("j")), d)
@@ -162,7 +162,7 @@ BOX_RANGES = {"i": Range(Const(0), Const(4)), "j": Range(Const(0), Const(4))}
 WHOLE = (Range(Const(-3), Const(50)), Range(Const(-3), Const(50)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(boxes(), boxes())
 def test_boxes_agree_with_isl(a: tuple[Range, ...], b: tuple[Range, ...]) -> None:
     first, second = isl_box(a), isl_box(b)

@@ -55,7 +55,7 @@ def maps(draw: st.DrawFn) -> tuple[list[Expr], Loops]:
     return draw(st.permutations(out)), loops
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(maps(), st.lists(symbol_values(), min_size=2, max_size=2))
 def test_levels_hold(case: tuple[list[Expr], Loops], draws: list[dict[str, tuple[int, ...]]]) -> None:
     bindings, loops = case
@@ -81,7 +81,7 @@ def test_levels_hold(case: tuple[list[Expr], Loops], draws: list[dict[str, tuple
             assert {n: evaluate(inverse[n], results, symbols) for n in loops} == env
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 90), st.sampled_from(("<", "<=")))
 def test_guarded_sums_fill_their_bound(n: int, m: int, bound: int, o: str) -> None:
     loops = {"i": Range(ZERO, Const(n)), "j": Range(ZERO, Const(m))}

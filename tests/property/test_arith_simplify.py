@@ -9,7 +9,7 @@ from mslang.ir.arith import Verdict, decide, evaluate, simplify, substitute_symb
 from tests.property.arith_cases import Case, cases, comparisons, some_points, symbol_values
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases(), st.lists(symbol_values(), min_size=3, max_size=3))
 def test_simplify_keeps_the_value(case: Case, draws: list[dict[str, tuple[int, ...]]]) -> None:
     out = simplify(case.e, case.ranges)
@@ -18,7 +18,7 @@ def test_simplify_keeps_the_value(case: Case, draws: list[dict[str, tuple[int, .
             assert evaluate(out, env, symbols) == evaluate(case.e, env, symbols)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases(symbolic=False))
 def test_simplify_keeps_the_value_of_constant_shapes(case: Case) -> None:
     out = simplify(case.e, case.ranges)
@@ -26,14 +26,14 @@ def test_simplify_keeps_the_value_of_constant_shapes(case: Case) -> None:
         assert evaluate(out, env) == evaluate(case.e, env)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases())
 def test_simplify_is_idempotent(case: Case) -> None:
     out = simplify(case.e, case.ranges)
     assert simplify(out, case.ranges) == out
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(comparisons(), st.lists(symbol_values(), min_size=3, max_size=3))
 def test_conditions_keep_their_truth_and_verdicts_hold(case: Case, draws: list[dict[str, tuple[int, ...]]]) -> None:
     out, verdict = simplify(case.e, case.ranges), decide(case.e, case.ranges)

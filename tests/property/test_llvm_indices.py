@@ -72,7 +72,7 @@ def valued(e: Any, i: int, j: int) -> int:
     }[e[0]]()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     e=EXPRESSIONS,
     bound=st.integers(-3, 20),

@@ -138,7 +138,7 @@ def test_numbers_may_be_put_in_before_or_after_for_many_draws(path: str, name: s
     check(library_space(path, name), CAMPAIGN)
 
 
-PAIRS = range(60)
+PAIRS = range(48)
 """Random programs under random schedules; those with decisions are compared."""
 
 

@@ -82,20 +82,18 @@ def edit(k):
     assert findings(snapshot.module("a.ms")) == ()
     symbols(snapshot, "a.ms")
 
-for k in range(EDITS):
+for k in range(80):
     edit(k)
-print(resident())
+before = resident()
+for k in range(80, 240):
+    edit(k)
+print(resident() - before)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the resident size is read from /proc")
 def test_editing_a_long_schedule_does_not_fill_the_memory() -> None:
     """Each version of the schedule once stayed, with the names in scope at each statement: 0.6 MB an edit."""
-
-    def megabytes(edits: int) -> int:
-        code = EDITS.replace("range(EDITS)", f"range({edits})")
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        return int(done.stdout)
-
     assert Path("/proc/self/statm").exists()
-    assert megabytes(300) - megabytes(100) < 60
+    done = subprocess.run([sys.executable, "-c", EDITS], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 48

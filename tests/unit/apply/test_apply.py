@@ -400,10 +400,10 @@ def test_the_default_of_a_product_keeps_a_tile_in_registers_and_fuses_what_follo
 def test_the_default_of_a_product_of_bytes_uses_instructions_for_it(
     features: tuple[str, ...], instruction: str
 ) -> None:
-    text = """program p(A: i8[48, 100], B: i8[100, 80], scale: f32[80], out C: f32[48, 80]) {
-        alloc sums: i32[48, 80]
-        block mm[i: 48, j: 80 | k: 100] { sums[i, j] += i32(A[i, k]) * i32(B[k, j]) }
-        block scaled[i: 48, j: 80] { C[i, j] = f32(sums[i, j]) * scale[j] }
+    text = """program p(A: i8[32, 68], B: i8[68, 48], scale: f32[48], out C: f32[32, 48]) {
+        alloc sums: i32[32, 48]
+        block mm[i: 32, j: 48 | k: 68] { sums[i, j] += i32(A[i, k]) * i32(B[k, j]) }
+        block scaled[i: 32, j: 48] { C[i, j] = f32(sums[i, j]) * scale[j] }
     }"""
     program = ms.parse_program(text)
     target = replace(AVX512, name="bytes", features=(*AVX512.features, *features))

@@ -94,7 +94,7 @@ def drawn() -> Iterator[tuple[int, Program]]:
     """Programs of the campaign under their schedules, of types that the evaluator knows; it packs no parameters."""
     generator = GENERATORS["stages"]
     weights = {**generator.weights, "vectorize": 40, "unroll": 30, "split": 30, "cache_write": 20}
-    for number in range(40):
+    for number in range(30):
         before, rng = generator.draw(7, number)
         schedule = Schedule(before.program, seed=number)
         generator.schedule(schedule, number, rng, Tally(), weights)
