@@ -1,6 +1,7 @@
 """The long campaign: random programs under random sequences of primitives; the summary goes to docs/campaign.md.
 
-Results are appended to a file; a second run resumes after them.
+Results are appended to a file. A second run resumes after those of the same code, whatever else was committed, so a
+campaign can be made in parts, with the file in the repository.
 
 python benchmarks/fuzz_primitives.py --pairs 100000
 """
@@ -8,8 +9,11 @@ python benchmarks/fuzz_primitives.py --pairs 100000
 from __future__ import annotations
 
 import argparse
+import hashlib
+import math
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,11 +23,13 @@ sys.path.insert(0, str(ROOT))
 
 from mslang.schedule.trace import ENTER_POSTPROC
 from tests.property.campaign import GENERATORS, WEIGHTS
-from tests.property.chunks import Result, chunks, keep, kept, run
+from tests.property.chunks import Result, chunks, condense, keep, kept, left, run
 from tests.property.sampled_steps import SAMPLERS
 from tests.property.tally import Fault, Tally
 
 CHUNK = 50
+CODE = ("mslang", "stdlib", "grammar", "tests/property")
+"""What is tested, and what tests it."""
 PAGE = """# The campaign
 
 Random programs under random sequences of primitives, compared bit for bit with the unscheduled program.
@@ -134,9 +140,18 @@ def show(fault: Fault) -> None:
     print(f"\npair {fault.pair} of {fault.generator}: {fault.what}\n{fault.program}", flush=True)
 
 
+def _git(*words: str) -> str:
+    return subprocess.run(("git", *words), cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+
 def _commit() -> str:
-    found = subprocess.run(("git", "rev-parse", "--short", "HEAD"), cwd=ROOT, capture_output=True, text=True)
-    return found.stdout.strip() or "an unknown commit"
+    return _git("rev-parse", "--short", "HEAD") or "an unknown commit"
+
+
+def _code() -> str:
+    """What tells one state of the code from another: its trees, and what is not committed."""
+    trees = _git("rev-parse", *(f"HEAD:{folder}" for folder in CODE)), _git("diff", "HEAD", "--", *CODE)
+    return hashlib.sha1("\n".join(trees).encode()).hexdigest()[:12]
 
 
 def _progress(results: Sequence[Result], wanted: int) -> str:
@@ -160,18 +175,25 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--generators", nargs="*", choices=list(GENERATORS), default=list(GENERATORS))
     parser.add_argument("--state", type=Path, help="the file that results are kept in (.mslang/campaign-SEED.jsonl)")
+    parser.add_argument("--minutes", type=float, help="begin nothing after so long; the summary is of what is done")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "campaign.md", help="where the summary goes")
     options = parser.parse_args()
     state = options.state or ROOT / ".mslang" / f"campaign-{options.seed}.jsonl"
-    wanted = chunks(options.seed, options.pairs, CHUNK, options.generators)
-    results = [r for r in kept(state) if r.chunk in wanted]
-    todo = [c for c in wanted if c not in {r.chunk for r in results}]
-    for result in run(todo, options.processes, _commit()):
+    code = _code()
+    results = [
+        r
+        for r in kept(state)
+        if r.code == code and r.chunk.seed == options.seed and r.chunk.generator in options.generators
+    ]
+    todo = left(chunks(options.seed, options.pairs, CHUNK, options.generators), results)
+    end = math.inf if options.minutes is None else time.monotonic() + 60 * options.minutes
+    for result in run(todo, options.processes, _commit(), code=code, stop=lambda: time.monotonic() > end):
         keep(state, result)
         results.append(result)
         for fault in result.tally.faults:
             show(fault)
         print(_progress(results, options.pairs), flush=True)
+    condense(state)
     total, by_generator = Tally(), {name: Tally() for name in GENERATORS}
     for result in results:
         total.add(result.tally)

@@ -11,6 +11,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from tests.property.campaign import campaign
 from tests.property.tally import Fault, Tally, read
@@ -29,12 +30,14 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A chunk that was run, by which commit, in how many seconds."""
+    """A chunk that was run, by which commit, in how many seconds; `code` is the same for commits that differ in other
+    files than those that are tested, and test."""
 
     chunk: Chunk
     commit: str
     seconds: float
     tally: Tally
+    code: str = ""
 
 
 def chunks(seed: int, pairs: int, size: int, generators: Sequence[str]) -> list[Chunk]:
@@ -66,6 +69,43 @@ def keep(path: Path, result: Result) -> None:
     whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
     with path.open("ab") as file:
         file.write((b"" if whole else b"\n") + msgspec.json.encode(result) + b"\n")
+
+
+def condense(path: Path) -> None:
+    """Make one line of the results of consecutive pairs in a file, so that it can be kept in a repository."""
+    lines = b"".join(msgspec.json.encode(result) + b"\n" for result in merged(kept(path)))
+    if lines:
+        beside = path.with_name(f"{path.name}.new")
+        beside.write_bytes(lines)
+        beside.replace(path)
+
+
+def merged(results: Iterable[Result]) -> list[Result]:
+    """The results, those of consecutive pairs under the same code as one; it names the last commit."""
+    made: list[Result] = []
+    for result in sorted(results, key=lambda r: (r.chunk.generator, r.chunk.seed, r.code, r.chunk.first)):
+        last = made[-1] if made else result
+        ahead = replace(last.chunk, first=last.chunk.first + last.chunk.count, count=result.chunk.count)
+        if (ahead, last.code) != (result.chunk, result.code):
+            made.append(result)
+            continue
+        tally = Tally()
+        tally.add(last.tally)
+        tally.add(result.tally)
+        whole = replace(last.chunk, count=last.chunk.count + result.chunk.count)
+        made[-1] = replace(result, chunk=whole, seconds=last.seconds + result.seconds, tally=tally)
+    return made
+
+
+def left(wanted: Iterable[Chunk], results: Sequence[Result]) -> list[Chunk]:
+    """The chunks that no result holds."""
+
+    def holds(result: Result, chunk: Chunk) -> bool:
+        have = result.chunk
+        inside = have.first <= chunk.first and chunk.first + chunk.count <= have.first + have.count
+        return inside and (have.generator, have.seed) == (chunk.generator, chunk.seed)
+
+    return [chunk for chunk in wanted if not any(holds(r, chunk) for r in results)]
 
 
 class _Running:
@@ -140,11 +180,18 @@ def run(
     commit: str,
     check: Callable[[Chunk, int], Tally] = check_one,
     limit: float = PAIR_LIMIT,
+    code: str = "",
+    stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Result]:
-    """Run chunks, each in a process, and give the results as they are complete; `check` may take `limit` seconds."""
+    """Run chunks, each in a process, and give the results as they are complete; `check` may take `limit` seconds.
+
+    No chunk begins after `stop` says so.
+    """
     waiting: list[Chunk] = list(reversed(todo))
     running: list[_Running] = []
     while waiting or running:
+        if stop():
+            waiting.clear()
         while waiting and len(running) < processes:
             running.append(_Running(waiting.pop(), check, limit))
         ready = wait([r.pipe for r in running], timeout=5)
@@ -155,4 +202,4 @@ def run(
                 r.overdue()
             if r.done:
                 running.remove(r)
-                yield Result(r.chunk, commit, time.monotonic() - r.began, r.tally)
+                yield Result(r.chunk, commit, time.monotonic() - r.began, r.tally, code)

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.property import chunks
-from tests.property.chunks import Chunk, Result, check_one, keep, kept, run
+from tests.property.chunks import Chunk, Result, check_one, condense, keep, kept, left, run
 from tests.property.tally import Fault, Tally
 
 
@@ -64,6 +64,43 @@ def test_results_are_kept_and_a_line_that_was_cut_off_is_not(tmp_path: Path) -> 
     keep(path, second)
     assert kept(path) == [first, second]
     assert kept(tmp_path / "none.jsonl") == []
+
+
+def test_a_campaign_in_parts_is_that_of_one_run(tmp_path: Path) -> None:
+    wanted, path = chunks.chunks(3, 60, 10, ["stages", "instances"]), tmp_path / "seed-3.jsonl"
+    for result in run(wanted[:3], 2, "first", counted, code="a"):
+        keep(path, result)
+    condense(path)
+    assert len(kept(path)) == 2
+    assert left(wanted, kept(path)) == wanted[3:]
+    for result in run(wanted[3:], 2, "second", counted, code="a"):
+        keep(path, result)
+    condense(path)
+    parts = kept(path)
+    assert [(r.chunk, r.commit) for r in parts] == [
+        (Chunk("instances", 3, 0, 30), "second"),
+        (Chunk("stages", 3, 0, 30), "second"),
+    ]
+    assert left(wanted, parts) == []
+    assert all(r.tally.pairs == 30 and r.tally.applied["split"] == sum(range(30)) for r in parts)
+
+
+def test_results_under_other_code_or_with_a_gap_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "seed-3.jsonl"
+    for code, first in (("a", 0), ("b", 10), ("a", 20), ("a", 30)):
+        keep(path, Result(Chunk("stages", 3, first, 10), "c", 1.0, Tally(pairs=10), code))
+    condense(path)
+    assert [(r.code, r.chunk.first, r.tally.pairs) for r in kept(path)] == [("a", 0, 10), ("a", 20, 20), ("b", 10, 10)]
+    condense(tmp_path / "none.jsonl")
+    assert not (tmp_path / "none.jsonl").exists()
+
+
+def test_a_run_that_is_to_stop_ends_what_it_has_begun() -> None:
+    todo = chunks.chunks(3, 50, 10, ["stages"])
+    heard = iter([False, *[True] * 100])
+    results = list(run(todo, 2, "c", counted, stop=lambda: next(heard)))
+    assert sorted(r.chunk.first for r in results) == [0, 10]
+    assert sum(r.tally.pairs for r in results) == 20
 
 
 def test_a_pair_in_a_process_is_the_pair_of_the_campaign() -> None:
