@@ -23,13 +23,11 @@ sys.path.insert(0, str(ROOT))
 
 from mslang.schedule.trace import ENTER_POSTPROC
 from tests.property.campaign import GENERATORS, WEIGHTS
-from tests.property.chunks import Result, chunks, condense, keep, kept, left, run
+from tests.property.chunks import CODE, Result, chunks, condense, keep, kept, left, run
 from tests.property.sampled_steps import SAMPLERS
 from tests.property.tally import Fault, Tally
 
 CHUNK = 50
-CODE = ("mslang", "stdlib", "grammar", "tests/property")
-"""What is tested, and what tests it."""
 PAGE = """# The campaign
 
 Random programs under random sequences of primitives, compared bit for bit with the unscheduled program.
@@ -150,7 +148,7 @@ def _commit() -> str:
 
 def _code() -> str:
     """What tells one state of the code from another: its trees, and what is not committed."""
-    trees = _git("rev-parse", *(f"HEAD:{folder}" for folder in CODE)), _git("diff", "HEAD", "--", *CODE)
+    trees = _git("rev-parse", *(f"HEAD:{path}" for path in CODE)), _git("diff", "HEAD", "--", *CODE)
     return hashlib.sha1("\n".join(trees).encode()).hexdigest()[:12]
 
 

@@ -16,6 +16,15 @@ from msgspec.structs import replace
 from tests.property.campaign import campaign
 from tests.property.tally import Fault, Tally, read
 
+CODE = (
+    *(f"mslang/{name}" for name in ("backend", "ir", "kernel", "lower", "ops", "runtime", "schedule", "sema")),
+    *(f"mslang/{name}" for name in ("syntax", "target", "transform")),
+    *(f"mslang/{name}.py" for name in ("__init__", "brevity", "caching", "diagnostics", "extensions", "notebook")),
+    *(f"mslang/{name}.py" for name in ("resources", "suggestions")),
+    "tests/property",
+)
+"""What a pair runs: results under one state of it are those of one campaign."""
+
 PAIR_LIMIT = 300.0
 """So many seconds may a pair take, on a machine that does other things, too."""
 

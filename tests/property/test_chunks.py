@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 from tests.property import chunks
 from tests.property.chunks import Chunk, Result, check_one, condense, keep, kept, left, run
 from tests.property.tally import Fault, Tally
+
+ROOT = Path(__file__).parents[2]
 
 
 def counted(chunk: Chunk, number: int) -> Tally:
@@ -83,6 +87,23 @@ def test_a_campaign_in_parts_is_that_of_one_run(tmp_path: Path) -> None:
     ]
     assert left(wanted, parts) == []
     assert all(r.tally.pairs == 30 and r.tally.applied["split"] == sum(range(30)) for r in parts)
+
+
+def test_the_code_of_a_campaign_is_all_that_a_pair_runs() -> None:
+    script = """
+import sys
+from pathlib import Path
+from tests.property.campaign import GENERATORS, campaign
+for generator in GENERATORS:
+    campaign(1, range(2), generator=generator)
+root = Path.cwd()
+files = [Path(m.__file__) for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
+print(*(f.relative_to(root).as_posix() for f in files if f.is_relative_to(root) and ".venv" not in f.parts))
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    run_from = set(done.stdout.split()) - {"tests/__init__.py"}
+    assert {p for p in run_from if not any(p == c or p.startswith(f"{c}/") for c in chunks.CODE)} == set()
+    assert all((ROOT / c).exists() for c in chunks.CODE)
 
 
 def test_results_under_other_code_or_with_a_gap_stay_apart(tmp_path: Path) -> None:
