@@ -34,7 +34,7 @@ PROGRAMS = {
         }
     }""",
 }
-DRAWS, LONG = 16, 1000
+DRAWS, LONG = 8, 1000
 BOUNDED = re.compile(r"statements.*\.(elements|lines|bytes|reuse_bytes)\b")
 """Numbers that are upper bounds while decisions are open."""
 
