@@ -138,7 +138,7 @@ def test_kill_9_loses_no_record_that_was_shown(gemm: Path) -> None:
 
     # Two at a time: they share the store, and each other's death.
     with ThreadPoolExecutor(2) as pool:
-        shown = set().union(*pool.map(killed, range(10)))
+        shown = set().union(*pool.map(killed, range(8)))
     with Database(gemm.parent / ".mslang" / "records.db") as db:
         kept = {r.id for r in db.records() if isinstance(r, Record)}
     assert shown and shown <= kept

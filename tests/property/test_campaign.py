@@ -1,4 +1,4 @@
-"""Random programs under random sequences of primitives keep their meaning: 200 pairs; 100,000 with `--campaign`."""
+"""Random programs under random sequences of primitives keep their meaning: 150 pairs; 100,000 with `--campaign`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.property.sampled_steps import SAMPLERS
 from tests.property.stages import about, drawn_pair
 from tests.property.tally import Tally
 
-SHORT, LONG = 100, 50_000
+SHORT, LONG = 75, 50_000
 """Pairs of each generator."""
 SHORT_CHUNK, LONG_CHUNK = 25, 500
 SHORT_SEED, LONG_SEED = 1, 0

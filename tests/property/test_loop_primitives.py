@@ -187,7 +187,7 @@ def substitute(e: Expr, values: Values) -> Expr:
     return substitute_symbols(e, values)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_sequences_keep_the_meaning(data: Any) -> None:
     check(data, data.draw(st.integers(1, 8)))

@@ -151,4 +151,4 @@ def test_every_name() -> None:
 def test_most_names_of_the_examples_are_renamed() -> None:
     for name in ("matmul.ms", "gemm.ms"):
         path = str(ROOT / "examples" / name)
-        assert all(check(path, offset, n, run=False) for offset, n in list(names(on_disk(), path))[::8])
+        assert all(check(path, offset, n, run=False) for offset, n in list(names(on_disk(), path))[::16])

@@ -13,7 +13,7 @@ from mslang.target.detect import host
 from tests.property.campaign import GENERATORS
 from tests.property.judge import check_meaning
 
-SEED, SHORT, LONG = 5, 8, 400
+SEED, SHORT, LONG = 5, 5, 400
 SAMPLES = 3
 
 

@@ -40,12 +40,12 @@ def judged(seed: int, own: str = "local") -> str:
     return "right"
 
 
-@pytest.mark.parametrize("seed", [*FOUND, *range(400, 412)])
+@pytest.mark.parametrize("seed", [*FOUND, *range(400, 406)])
 def test_random_schedules_are_lowered_right_or_refused(seed: int):
     assert judged(seed) in {"right", *REFUSALS}
 
 
-@pytest.mark.parametrize("seed", range(600, 606))
+@pytest.mark.parametrize("seed", range(600, 603))
 def test_so_they_are_where_lanes_of_a_warp_share_memory(seed: int):
     assert judged(seed, "warp") in {"right", *REFUSALS}
 
