@@ -178,11 +178,10 @@ def main() -> int:
     options = parser.parse_args()
     state = options.state or ROOT / ".mslang" / f"campaign-{options.seed}.jsonl"
     code = _code()
-    results = [
-        r
-        for r in kept(state)
-        if r.code == code and r.chunk.seed == options.seed and r.chunk.generator in options.generators
-    ]
+    before = [r for r in kept(state) if r.chunk.seed == options.seed and r.chunk.generator in options.generators]
+    results = [r for r in before if r.code == code]
+    if others := sum(r.tally.pairs for r in before if r.code != code):
+        print(f"{others} pairs in {state} ran under other code and do not count", file=sys.stderr)
     todo = left(chunks(options.seed, options.pairs, CHUNK, options.generators), results)
     end = math.inf if options.minutes is None else time.monotonic() + 60 * options.minutes
     for result in run(todo, options.processes, _commit(), code=code, stop=lambda: time.monotonic() > end):
