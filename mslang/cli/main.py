@@ -7,6 +7,7 @@ not available; 4 an internal error; 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import io
 import os
@@ -88,6 +89,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's); returns the exit status."""
     started = time.monotonic()
     words = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        # Programs are trees that live long and have no cycles: to search them for garbage after each 700 new objects,
+        # as Python does, takes a tenth of the time.
+        gc.set_threshold(100_000, 10, 10)
     _replace_closed_streams()
     _escape_foreign_characters()
     try:

@@ -7,6 +7,7 @@ task it needs the standard library alone; the module search path comes in the fi
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import os
 import pickle
@@ -64,13 +65,16 @@ def main() -> None:
     setup = read_frame(requests)
     if setup is None:
         return
-    parent, path, memory, preload = pickle.loads(setup)
+    parent, path, thresholds, memory, preload = pickle.loads(setup)
     _die_with(parent)
+    gc.set_threshold(*thresholds)
     sys.path[:] = path
     for module in preload:
         # The task that needs a missing module fails with a message of its own.
         with suppress(ImportError):
             importlib.import_module(module)
+    # What was imported stays: no collection need look at it.
+    gc.freeze()
     if memory is not None:
         _limit_memory(memory)
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -33,7 +34,7 @@ class NotBegun(msgspec.Struct, frozen=True):
 
 
 class Process:
-    """A started worker process.
+    """A started worker process. It collects garbage as seldom as this process does.
 
     Args:
         memory: bytes of address space that it may allocate beyond what it starts with (None: no limit).
@@ -59,8 +60,9 @@ class Process:
         self._lock = threading.Lock()
         self._ready = False
         self.calls = 0
+        setup = (os.getpid(), sys.path, gc.get_threshold(), memory, tuple(preload))
         with suppress(OSError):
-            write_frame(self._requests, pickle.dumps((os.getpid(), sys.path, memory, tuple(preload))))
+            write_frame(self._requests, pickle.dumps(setup))
 
     def kill(self) -> None:
         """Kill the process and what it started. Any thread may call this."""

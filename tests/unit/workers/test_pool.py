@@ -1,6 +1,7 @@
 """Worker processes that crash, hang, exhaust memory or are killed: each task has one outcome, nothing hangs."""
 
 import asyncio
+import gc
 import os
 import random
 import signal
@@ -194,6 +195,17 @@ def test_workers_are_renewed() -> None:
     with Pool(1, tasks_per_worker=2) as pool:
         pids = [pid_of(pool) for _ in range(4)]
     assert pids[0] == pids[1] != pids[2] == pids[3]
+
+
+def test_a_worker_collects_garbage_as_seldom_as_its_parent(pool: Pool) -> None:
+    before = gc.get_threshold()
+    assert pool.submit(gc.get_threshold).outcome(PATIENCE) == Done(before)
+    gc.set_threshold(12_345, 6, 7)
+    try:
+        with Pool(1, memory=GIB) as other:
+            assert other.submit(gc.get_threshold).outcome(PATIENCE) == Done((12_345, 6, 7))
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_a_change_of_the_date_ends_no_task(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
