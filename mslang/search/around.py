@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from mslang.ir.expr import Choice, Domain, Uniform
 from mslang.schedule import distribution
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.decisions import Decision
@@ -11,12 +12,16 @@ from mslang.schedule.distribution import Number, Values
 from mslang.search.leaves import Leaf, Leaves
 from mslang.search.mutators import Part, carried, nearest
 
+FEW = 64
+"""Of a list of so many numbers each is tried."""
+
 
 def around(leaf: Leaf, row: DecisionBatch, leaves: Leaves, seed: int) -> list[Part]:
     """The valid neighbours of a candidate.
 
-    Each has another value of one decision, a neighbour by `distribution.neighbours`; decisions that depend on it are
-    repaired. Then there are those of the nearest structures with the candidate's decisions.
+    Each has another value of one decision: a neighbour by `distribution.neighbours`, or, of a number from a short list,
+    any other; decisions that depend on it are repaired. Then there are those of the nearest structures with the
+    candidate's decisions.
 
     Args:
         leaf: the candidate's structure.
@@ -36,7 +41,7 @@ def _steps(decisions: tuple[Decision, ...], values: Values) -> Iterator[dict[str
     for k, d in enumerate(decisions):
         if d.given is not None:
             continue
-        for other in distribution.neighbours(d.domain, values[d.address], values):
+        for other in _others(d.domain, values[d.address], values):
             moved: dict[str, Number] | None = {**values, d.address: other}
             for later in decisions[k + 1 :]:
                 moved = (
@@ -44,6 +49,18 @@ def _steps(decisions: tuple[Decision, ...], values: Values) -> Iterator[dict[str
                 )
             if moved is not None:
                 yield moved
+
+
+def _others(domain: Domain, value: Number, values: Values) -> Iterable[Number]:
+    """The values to try instead of one. What stands beside a number in a list, such as the shapes of register tiles,
+    need not be like it."""
+    match domain:
+        case Choice() if len(domain.drawn) <= FEW:
+            return [x for x in domain.drawn if x != value]
+        case Uniform(lo=lo, hi=hi) if hi - lo <= FEW:
+            return [x for x in range(lo, hi) if x != value]
+        case _:
+            return distribution.neighbours(domain, value, values)
 
 
 def _repaired(decision: Decision, values: dict[str, Number]) -> dict[str, Number] | None:

@@ -11,7 +11,7 @@ Source: counting and unranking by dynamic programming (Nijenhuis, Wilf: Combinat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import lcm, prod
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 MOST = 1 << 21
 """States times classes of one decision that are looked at: 2 million take half a second."""
+
+LARGE = 1 << 63
+"""From here on integers do not fit into arrays."""
 
 
 class _Values(msgspec.Struct, frozen=True, eq=False):
@@ -202,12 +205,14 @@ def _within(
 def _divided(part: Integers, bound: Bound, *, unfinished: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Where the second of two terms divides the first, and where not; neither while decisions are left.
 
-    Until then only what of the first the `limit`, a multiple of all second ones, has in common with it is kept.
+    Until then only what of the first the `limit`, a multiple of all second ones, has in common with it is kept, unless
+    that multiple is too large for arrays.
     """
     import numpy as np
 
     if unfinished:
-        part[:, 0] = np.gcd(part[:, 0], bound.limit)
+        if bound.limit < LARGE:
+            part[:, 0] = np.gcd(part[:, 0], bound.limit)
         none = np.zeros(len(part), np.bool_)
         return none, none
     whole, divisor = (part[:, k] * bound.terms[k].coefficient for k in (0, 1))
@@ -224,7 +229,7 @@ def _with_limits(bounds: Sequence[Bound], given: Mapping[str, Integers]) -> list
     for b in bounds:
         if b.kind == "multiple":
             divisor = b.terms[1]
-            found = prod(int(np.lcm.reduce(np.unique(given[a][:, at + 1]))) for a, _ in divisor.parts)
+            found = prod(lcm(*np.unique(given[a][:, at + 1]).tolist()) for a, _ in divisor.parts)
             b = replace(b, limit=divisor.coefficient * found)
         out.append(b)
         at += len(b.terms)

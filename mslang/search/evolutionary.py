@@ -1,8 +1,9 @@
 """Evolutionary search: many thousand candidates are bred on arrays for each generation that is measured.
 
 A generation's population are fresh draws, the best of what was measured, and its neighbours. It is bred for a few
-rounds: the draft model ranks all children, the cost model the best of them. Of the last population the best are
-measured, and a few at random. The last trials go to the neighbourhood of the best.
+rounds: the draft model ranks all children, the cost model the best of them. The draft chooses within each structure;
+between structures only what was measured decides. Of the last population the best are measured that are not all alike,
+and a few at random of the structures that were measured least. The last trials go to the neighbourhood of the best.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ from mslang.search.leaves import Leaves
 from mslang.search.lessons import Lesson
 from mslang.search.mutators import Mutator, Part, all_mutators, mutate
 from mslang.search.parts import together
-from mslang.search.population import Point, Scored, in_order, in_turn, lowest, merged
+from mslang.search.population import (
+    Point,
+    Scored,
+    in_order,
+    in_turn,
+    lowest,
+    lowest_of_each,
+    merged,
+    spread,
+)
 from mslang.search.ranking import NO_MODELS, Measured, Models, Ranking
 from mslang.search.strategy import Observed, Problem, Proposal, Rejections
 
@@ -39,12 +49,16 @@ class Breeding(msgspec.Struct, frozen=True):
         fresh: points drawn for each generation.
         children: children of each round.
         rounds: rounds of each generation.
-        drafted: the share of children, best by the draft, that the cost model is asked of.
+        drafted: the share of the children of each structure, best by the draft, that is kept while there is no model.
+        predicted: the share that the cost model is asked of.
+        least: so many of each structure are kept at least.
         population: candidates kept from round to round.
         parents: measured candidates that take part, the fastest ones.
         crossing: the share of children that have two parents.
         epsilon: the share of a generation that is drawn at random.
         first: that share in the first generation, when nothing is measured.
+        penalty: what a candidate of a generation adds, in units of the binary logarithm of time, to the scores of those
+            that differ from it in one decision: about the error of a model that has learned from a hundred candidates.
         local: the share of the trials, at their end, that go to the neighbourhood of the best.
         growth: further structures looked for in each generation, where not all are known.
     """
@@ -53,11 +67,14 @@ class Breeding(msgspec.Struct, frozen=True):
     children: int = 8192
     rounds: int = 4
     drafted: float = 0.1
+    predicted: float = 0.3
+    least: int = 32
     population: int = 512
     parents: int = 64
     crossing: float = 0.15
     epsilon: float = 0.1
     first: float = 0.5
+    penalty: float = 0.4
     local: float = 0.2
     growth: int = 2
 
@@ -98,7 +115,7 @@ class Evolutionary:
         self._ranking = Ranking(models, self._leaves, problem.target, problem.seed)
         self._generations = Generations(self.rejections)
         self._known = [m for o in problem.known if (m := place(o, problem.space, self._leaves)) is not None]
-        self._measured: list[Measured] = []
+        self._measured: dict[tuple[int, int], Measured] = {}
         self._number = 0
         """Of the generation."""
         self._learn(self._known)
@@ -119,13 +136,15 @@ class Evolutionary:
         """Learn from what was measured."""
         self._learn(self._generations.measured(observed))
 
-    def _learn(self, measured: list[Measured]) -> None:
-        self._measured += measured
-        self._ranking.learn(measured)
+    def _learn(self, measured: Sequence[Measured]) -> None:
+        """What is known from before may be proposed again: it is learned once."""
+        new = {m.key: m for m in measured if m.key not in self._measured}
+        self._measured |= new
+        self._ranking.learn(list(new.values()))
 
     def _best(self, n: int) -> list[Measured]:
         """The fastest candidates that were measured."""
-        return sorted((m for m in self._measured if m.cost is not None), key=lambda m: m.cost or 0.0)[:n]
+        return sorted((m for m in self._measured.values() if m.cost is not None), key=lambda m: m.cost or 0.0)[:n]
 
     # ------------------------------------------------------------------ proposing
     def propose(self, n: int) -> Sequence[Proposal]:
@@ -140,23 +159,32 @@ class Evolutionary:
         if self._number == 1:
             before = sorted((m for m in self._known if m.cost is not None), key=lambda m: m.cost or 0.0)
             found += self._generations.take((Point(m.leaf, m.row) for m in before), n // 4)
+            self._generations.leave_out(self._known)
         ending, trained = self._ending(n), self._ranking.trained
         if ending:
             found += self._generations.take(self._around_best(seed), n - len(found), predicted=trained)
         if len(found) < n:
-            share = 0.0 if ending else self._breeding.epsilon if self._measured else self._breeding.first
+            share = 0.0 if ending else self._breeding.epsilon if self._ran else self._breeding.first
             random = round(share * n)
-            # Before anything is measured the draft chooses within each structure, not between them.
-            order = in_order if self._measured else in_turn
-            ranked = order(self._bred(seed)) if self._ranking.ranks or self._measured else iter(())
+            ranked = self._chosen(self._bred(seed)) if self._ranking.ranks or self._ran else iter(())
             found += self._generations.take(ranked, n - random - len(found), predicted=trained)
             found += self._generations.take(self._at_random(), n - len(found))
         return found
 
+    @property
+    def _ran(self) -> bool:
+        """Whether anything has a cost yet."""
+        return bool(self._best(1))
+
+    def _chosen(self, population: Sequence[Scored]) -> Iterator[Point]:
+        """The population in the order in which it is measured. Before anything is, structures take turns."""
+        left, penalty = self._generations.left(population), self._breeding.penalty
+        return spread(left, penalty) if self._ran else in_turn(spread([p], penalty) for p in left)
+
     def _ending(self, n: int) -> bool:
         """Whether the trials left go to the neighbourhood of the best."""
         trials, done = self._problem.trials, self._generations.count
-        if trials is None or not self._best(1):
+        if trials is None or not self._ran:
             return False
         return 0 <= trials - done <= max(n, self._breeding.local * trials)
 
@@ -168,7 +196,8 @@ class Evolutionary:
 
     def _drawn_in_turn(self) -> Iterator[Point]:
         while drawn := [p for p in self._leaves.draw(256) if len(p[1])]:
-            # One of each structure in turn.
+            # One of each structure in turn, those first of which the fewest were proposed.
+            drawn.sort(key=lambda p: self._generations.of(p[0]))
             for k in range(max(len(batch) for _, batch in drawn)):
                 yield from (Point(leaf, batch[k : k + 1]) for leaf, batch in drawn if k < len(batch))
 
@@ -184,10 +213,11 @@ class Evolutionary:
 
     def _drafted(self, parts: Iterable[Part]) -> list[Scored]:
         """The best of some candidates by the draft, with their scores."""
-        drafts = [Scored(leaf, batch, self._ranking.draft(leaf, batch)) for leaf, batch in together(parts)]
+        drafts = merged(Scored(leaf, batch, self._ranking.draft(leaf, batch)) for leaf, batch in together(parts))
         self.rejections.drafted += sum(map(len, drafts))
-        kept = lowest(drafts, max(round(self._breeding.drafted * sum(map(len, drafts))), 64))
-        return self._scored((p.leaf, p.batch) for p in kept) if self._ranking.informed else kept
+        size, informed = self._breeding, self._ranking.informed
+        kept = lowest_of_each(drafts, size.predicted if informed else size.drafted, size.least)
+        return self._scored((p.leaf, p.batch) for p in kept) if informed else kept
 
     def _bred(self, seed: int) -> list[Scored]:
         """The population after all rounds."""
@@ -195,13 +225,18 @@ class Evolutionary:
         parents = self._best(size.parents)
         near = chain.from_iterable(around(m.leaf, m.row, self._leaves, seed) for m in parents[:4])
         old = self._scored([*((m.leaf, m.row) for m in parents), *near])
-        population = lowest(merged([*old, *self._drafted(self._leaves.draw(size.fresh))]), size.population)
+        population = self._kept([*old, *self._drafted(self._leaves.draw(size.fresh))])
         for k in range(size.rounds):
             if self._problem.stopped():
                 break
             children = self._drafted(self._children(population, derive(seed, "round", k)))
-            population = lowest(merged([*population, *children]), size.population)
+            population = self._kept([*population, *children])
         return population
+
+    def _kept(self, parts: Iterable[Scored]) -> list[Scored]:
+        """The next population: the best of all by what was learned, or as many of each structure by the draft."""
+        found, size = merged(parts), self._breeding.population
+        return lowest(found, size) if self._ranking.informed else lowest_of_each(found, 0.0, size // max(len(found), 1))
 
     def _children(self, population: Sequence[Scored], seed: int) -> Iterator[Part]:
         """Valid children of a population, in which better parents have more."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.search.leaves import Leaf
-from mslang.search.population import Point
+from mslang.search.population import Point, Scored
 from mslang.search.ranking import Measured
 from mslang.search.strategy import Observed, Proposal, Rejections
 
@@ -21,6 +22,7 @@ class Generations:
     def __init__(self, rejections: Rejections) -> None:
         self._rejections = rejections
         self._taken: set[tuple[int, int]] = set()
+        self._of_leaf: Counter[int] = Counter()
         self._hashes: set[str] = set()
         self._last: list[tuple[Leaf, DecisionBatch]] = []
 
@@ -28,6 +30,26 @@ class Generations:
     def count(self) -> int:
         """How many candidates were proposed."""
         return len(self._hashes)
+
+    def of(self, leaf: Leaf) -> int:
+        """How many candidates of a structure were proposed."""
+        return self._of_leaf[leaf.number]
+
+    def leave_out(self, points: Iterable[Measured]) -> None:
+        """Take points for proposed: they are not proposed from now on."""
+        self._taken.update(m.key for m in points)
+
+    def left(self, parts: Iterable[Scored]) -> list[Scored]:
+        """The candidates that were not proposed yet."""
+        import numpy as np
+
+        out: list[Scored] = []
+        for p in parts:
+            keys = p.leaf.sketch.batch().keys(p.batch).tolist()
+            rows = np.asarray([k for k, key in enumerate(keys) if (p.leaf.number, key) not in self._taken], np.int64)
+            if len(rows):
+                out.append(p[rows])
+        return out
 
     def take(self, points: Iterable[Point], n: int, *, predicted: bool = False) -> list[Proposal]:
         """Proposals of the first `n` points that were not proposed before.
@@ -41,7 +63,7 @@ class Generations:
         for leaf, row, score in points:
             if len(out) >= n:
                 break
-            key = leaf.number, int(leaf.sketch.batch().keys(row)[0])
+            key = leaf.key(row)
             if key in self._taken:
                 continue
             self._taken.add(key)
@@ -51,6 +73,7 @@ class Generations:
                 continue
             self._hashes.add(hash)
             self._last.append((leaf, row))
+            self._of_leaf[leaf.number] += 1
             out.append(Proposal(candidate, hash, len(self._hashes) - 1, score if predicted else None))
         return out
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from math import prod
-from typing import TYPE_CHECKING
+from math import log2, prod
 
 from mslang.ir.equal import structural_hash
 from mslang.schedule.batch.layout import DecisionBatch, empty
@@ -14,6 +13,7 @@ from mslang.schedule.batch.sketch_batch import ROWS
 from mslang.schedule.seeds import derive
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Candidate, Illegal, Space
+from mslang.schedule.trace import Label
 from mslang.search.bounds import bounds_of
 from mslang.search.constraints import ELSEWHERE, Constraints, constraints_of
 from mslang.search.neighbours import Neighbours, neighbours_of
@@ -24,14 +24,14 @@ from mslang.search.seen import Seen
 from mslang.search.strategy import Rejections
 from mslang.target.description import Target
 
-if TYPE_CHECKING:
-    pass
-
 FEW = 16
 """So many structures at most are enumerated; of more a sample is taken, which grows while the search goes on."""
 
 SAMPLE = 8
 """The structures of the sample to begin with: each costs a replay, and lowering it with open decisions."""
+
+LAST_ATTEMPT = 2000
+"""So many structures are drawn at most until one of them is legal."""
 
 TRIES = 64
 """So many draws for each candidate wanted are made at most, where most draws are invalid."""
@@ -63,6 +63,8 @@ class Leaf:
         """So many points were drawn before a restart: what is rejected of them was counted."""
         self._neighbours: dict[str, Neighbours | None] = {}
         self._seen = Seen()
+        self._left: DecisionBatch | None = None
+        """Valid points that were drawn beyond what was wanted: the next ones."""
 
     @cached_property
     def constraints(self) -> Constraints:
@@ -99,6 +101,13 @@ class Leaf:
         """The open decisions by what they decide."""
         return roles_of(self.sketch)
 
+    @cached_property
+    def bits(self) -> Mapping[str, float]:
+        """How much there is to choose: the binary logarithm of one more than the number of values of each decision,
+        four where that depends on other decisions."""
+        counts = self.sketch.batch().counts()
+        return {d.address: log2(1 + counts.get(d.address, 15)) for d in self.sketch.decisions}
+
     def neighbours(self, address: str) -> Neighbours | None:
         """The table of a decision's values and their neighbours, built once; None if it has none."""
         if address not in self._neighbours:
@@ -106,19 +115,23 @@ class Leaf:
             self._neighbours[address] = neighbours_of(decision)
         return self._neighbours[address]
 
+    def key(self, row: DecisionBatch) -> tuple[int, int]:
+        """What tells a point, a batch of one row, from the others of the search."""
+        return self.number, int(self.sketch.batch().keys(row)[0])
+
     # ------------------------------------------------------------------ drawing
     def restart(self) -> None:
         """Begin again with the first point."""
         self._before = max(self._before, self._drawn)
-        self._drawn, self._seen = 0, Seen()
+        self._drawn, self._seen, self._left = 0, Seen(), None
 
     def draw(self, n: int) -> DecisionBatch:
         """The next `n` valid points in the order of the seed, none twice before a `restart`; fewer where no more are
         found."""
         import numpy as np
 
-        parts: list[DecisionBatch] = []
-        found, end = 0, self._drawn + TRIES * n
+        parts = [] if self._left is None else [self._left]
+        found, end = sum(map(len, parts)), self._drawn + TRIES * n
         while found < n and self._drawn < end:
             again = self._drawn < self._before
             batch = self._next(min(max(n - found, 256), ROWS))
@@ -128,10 +141,13 @@ class Leaf:
             parts.append(kept)
             found += len(kept)
         if len(parts) == 1:
-            return parts[0][:n]
-        rows = [p.array for p in parts]
-        whole = np.concatenate(rows) if rows else empty(self.sketch.batch().layout, 0).array
-        return DecisionBatch(self.sketch.batch().layout, np.asfortranarray(whole[:n]))
+            whole = parts[0]
+        else:
+            rows = [p.array for p in parts]
+            array = np.concatenate(rows) if rows else empty(self.sketch.batch().layout, 0).array
+            whole = DecisionBatch(self.sketch.batch().layout, np.asfortranarray(array))
+        self._left = whole[n:] if len(whole) > n else None
+        return whole[:n]
 
     def checked(self, batch: DecisionBatch) -> DecisionBatch:
         """The candidates of a batch that satisfy the constraints; why others do not is counted, unless they are
@@ -211,16 +227,17 @@ class Leaves:
     ) -> None:
         self._space, self._target, self._seed, self.rejections = space, target, seed, rejections
         self._attempt = 0
+        self._illegal: set[tuple[tuple[str, Label], ...]] = set()
+        """The structures that were refused, each of which counts once."""
         self._leaves: list[Leaf] = []
         found = list(islice(space.structures(), few + 1))
         self.complete = len(found) <= few
-        if self.complete:
+        if not self.complete:
+            self.grow(sample)
+        if not self._leaves:
             for x in found:
-                if isinstance(x, Illegal):
-                    rejections.illegal[_never_legal(x)] += 1
-                else:
-                    self.add(x)
-        else:
+                self._look_at(x)
+        while not (self._leaves or self.complete) and self._attempt < LAST_ATTEMPT:
             self.grow(sample)
 
     def __len__(self) -> int:
@@ -250,8 +267,17 @@ class Leaves:
         while len(self._leaves) < wanted and self._attempt < last:
             drawn = self._space.structure(derive(self._seed, "structures"), self._attempt)
             self._attempt += 1
-            if isinstance(drawn, Sketch):
-                self.add(drawn)
+            # A draw that finds no value for a number says nothing of a structure.
+            if isinstance(drawn, Sketch) or drawn.structure:
+                self._look_at(drawn)
+
+    def _look_at(self, found: Sketch | Illegal) -> None:
+        """Add a structure, or count why it is none."""
+        if isinstance(found, Sketch):
+            self.add(found)
+        elif found.structure not in self._illegal:
+            self._illegal.add(found.structure)
+            self.rejections.illegal[_never_legal(found)] += 1
 
     def add(self, sketch: Sketch) -> Leaf:
         """The leaf of a structure, a new one if it was not known."""

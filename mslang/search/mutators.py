@@ -13,6 +13,7 @@ import msgspec
 
 from mslang.diagnostics import MsError
 from mslang.extensions import allowed, loaded
+from mslang.ir.expr import Choice, Uniform
 from mslang.schedule.batch.layout import DecisionBatch, empty
 from mslang.schedule.batch.random_words import Stream, below, chosen, thresholds
 from mslang.schedule.batch.sketch_batch import UNSET, depends
@@ -57,7 +58,9 @@ class Mutator(Protocol):
 class MutateDecision(msgspec.Struct, frozen=True):
     """Gives one decision of a role another value: a neighbour, or (`anywhere`) any other one.
 
-    A neighbour of a tile has one prime factor moved from one position to another, within the innermost limit.
+    A neighbour of a tile has one prime factor moved from one position to another, within the innermost limit. Numbers
+    from a list, such as the shapes of register tiles, are as often replaced by any other one: what stands beside
+    one in the list need not be like it. A decision with more values is chosen more often, by their logarithm.
     """
 
     name: str
@@ -74,18 +77,20 @@ class MutateDecision(msgspec.Struct, frozen=True):
         import numpy as np
 
         addresses = leaf.roles[self.role]
-        which = below(stream.words(self.name, "which"), len(addresses))
-        words = stream.words(self.name, "to")
+        which = chosen(stream.words(self.name, "which"), thresholds([leaf.bits[a] for a in addresses]))
+        words, far = stream.words(self.name, "to"), below(stream.words(self.name, "far"), 2) == 1
+        domains = {d.address: d.domain for d in leaf.sketch.decisions}
         out = DecisionBatch(batch.layout, batch.array.copy(order="F"))
         for k, address in enumerate(addresses):
-            rows = np.flatnonzero(which == k)
             at = batch.layout[address].columns
             table = leaf.neighbours(address)
             if table is None:
-                out.array[rows, at] = UNSET
+                out.array[which == k, at] = UNSET
                 continue
-            step = table.another if self.anywhere else table.step
-            out.array[rows, at] = step(batch.array[rows, at], words[rows])
+            anywhere = np.ones_like(far) if self.anywhere else far & isinstance(domains[address], Choice | Uniform)
+            for step, chose in ((table.another, anywhere), (table.step, ~anywhere)):
+                rows = np.flatnonzero((which == k) & chose)
+                out.array[rows, at] = step(batch.array[rows, at], words[rows])
         if any(depends(d) or leaf.neighbours(d.address) is None for d in leaf.sketch.decisions):
             seed, start = derive(stream.seed, stream.address, self.name), int(stream.rows[0]) if len(stream) else 0
             out = leaf.sketch.batch().repaired(out, seed, start)
@@ -153,13 +158,14 @@ def carried(leaf: Leaf, other: Leaf, batch: DecisionBatch, seed: int) -> Decisio
 
 MUTATORS: tuple[Mutator, ...] = (
     MutateDecision("tile size", 0.9, Role.TILE),
-    MutateStructure("structure", 0.05),
+    MutateStructure("structure", 0.1),
     MutateDecision("unroll", 0.03, Role.UNROLL, anywhere=True),
     MutateDecision("parallel", 0.02, Role.PARALLEL, anywhere=True),
     MutateDecision("thread binding", 0.02, Role.THREADS, anywhere=True),
     MutateDecision("categorical", 0.05, Role.CATEGORICAL, anywhere=True),
 )
-"""The built-in mutators with TVM's weights; what TVM counts as a tile size, a categorical decision, has its own."""
+"""The built-in mutators with TVM's weights. Structures, among which are the sketches of the space, have a greater one;
+what TVM counts as a tile size, a categorical decision, has its own."""
 
 
 GROUP = "mslang.mutators"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -13,6 +14,9 @@ from mslang.search.leaves import Leaf
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+LARGE = 1e300
+"""Stands for a score that is infinite or no number."""
 
 
 class Scored(msgspec.Struct, frozen=True, eq=False):
@@ -51,16 +55,25 @@ def merged(parts: Iterable[Scored]) -> list[Scored]:
 
 def lowest(parts: Sequence[Scored], n: int) -> list[Scored]:
     """The `n` candidates with the lowest scores, of each structure in order of score."""
-    import numpy as np
-
     if not parts:
         return []
-    scores = np.concatenate([p.scores for p in parts])
-    part = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
-    row = np.concatenate([np.arange(len(p)) for p in parts])
-    best = np.argsort(scores, kind="stable")[:n]
+    part, row, order = _ordered(parts)
+    best = order[:n]
     chosen = ((p, row[best[part[best] == k]]) for k, p in enumerate(parts))
     return [p[rows] for p, rows in chosen if len(rows)]
+
+
+def lowest_of_each(parts: Sequence[Scored], share: float, least: int) -> list[Scored]:
+    """The share of the candidates of each structure that have its lowest scores, in order of score.
+
+    Args:
+        parts: the candidates of each structure.
+        share: the share that is kept.
+        least: so many of each structure are kept at least.
+    """
+    import numpy as np
+
+    return [p[np.argsort(p.scores, kind="stable")[: max(round(share * len(p)), least)]] for p in parts]
 
 
 class Point(NamedTuple):
@@ -73,25 +86,73 @@ class Point(NamedTuple):
 
 def in_order(parts: Sequence[Scored]) -> Iterator[Point]:
     """The candidates one by one, the lowest scores first."""
+    if not parts:
+        return
+    part, row, order = _ordered(parts)
+    for k in order.tolist():
+        yield _point(parts[part[k]], row[k])
+
+
+def spread(parts: Sequence[Scored], penalty: float, most: int = 512) -> Iterator[Point]:
+    """The candidates one by one, the lowest scores first, but those that are like one that came before later.
+
+    The scores of candidates that differ in few decisions have errors in common: if one is slower than predicted, they
+    all are. Each candidate therefore adds to the scores of those of its structure: `penalty` where one decision
+    differs, a quarter of it where two do, and so on.
+
+    Args:
+        parts: the candidates of each structure.
+        penalty: what is added to the score of a candidate that differs in one decision.
+        most: so many are looked at, those with the lowest scores; the others follow in order.
+
+    Source: local penalization (González et al., Batch Bayesian Optimization via Local Penalization, AISTATS 2016)
+    """
     import numpy as np
 
     if not parts:
         return
+    part, row, order = _ordered(parts)
+    first, rest = order[:most], order[most:]
+    scores = np.nan_to_num(np.concatenate([p.scores for p in parts])[first], nan=LARGE, posinf=LARGE, neginf=-LARGE)
+    part_of, row_of = part[first], row[first]
+    for _ in range(len(first)):
+        k = int(np.argmin(scores))
+        p = parts[part_of[k]]
+        yield _point(p, row_of[k])
+        scores[k] = np.inf
+        alike = np.flatnonzero((part_of == part_of[k]) & np.isfinite(scores))
+        if len(alike):
+            scores[alike] += penalty * 4.0 ** (1 - _differing(p, row_of[k], row_of[alike]))
+    for k in rest.tolist():
+        yield _point(parts[part[k]], row[k])
+
+
+def _differing(part: Scored, one: int, others: NDArray[np.int64]) -> NDArray[np.float64]:
+    """In how many decisions candidates of a structure differ from one of them."""
+    import numpy as np
+
+    out = np.zeros(len(others))
+    for d in part.leaf.sketch.decisions:
+        columns = part.batch.array[:, part.batch.layout[d.address].columns]
+        out += (columns[others] != columns[one]).any(axis=1)
+    return out
+
+
+def _ordered(parts: Sequence[Scored]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Of all candidates: their part, their row in it, and the order of their scores; of equal ones the parts take
+    turns."""
+    import numpy as np
+
     scores = np.concatenate([p.scores for p in parts])
     part = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
     row = np.concatenate([np.arange(len(p)) for p in parts])
-    for k in np.argsort(scores, kind="stable").tolist():
-        p = parts[part[k]]
-        yield Point(p.leaf, p.batch[row[k] : row[k] + 1], float(scores[k]))
+    return part, row, np.lexsort((part, row, scores))
 
 
-def in_turn(parts: Sequence[Scored]) -> Iterator[Point]:
-    """The candidates one by one: the best of each structure, then the second best of each, and so on."""
-    import numpy as np
+def _point(part: Scored, row: int) -> Point:
+    return Point(part.leaf, part.batch[row : row + 1], float(part.scores[row]))
 
-    orders = [np.argsort(p.scores, kind="stable").tolist() for p in parts]
-    for place in range(max(map(len, orders), default=0)):
-        for p, order in zip(parts, orders, strict=True):
-            if place < len(order):
-                k = order[place]
-                yield Point(p.leaf, p.batch[k : k + 1], float(p.scores[k]))
+
+def in_turn(orders: Iterable[Iterator[Point]]) -> Iterator[Point]:
+    """The first of each order, the second of each, and so on."""
+    return (point for points in zip_longest(*orders) for point in points if point is not None)

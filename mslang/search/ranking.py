@@ -73,6 +73,11 @@ class Measured(msgspec.Struct, frozen=True):
     cost: float | None
     bound: float | None
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells its point from the others of the search."""
+        return self.leaf.key(self.row)
+
 
 class Ranking:
     """Scores of candidates, lower for faster ones.

@@ -25,34 +25,34 @@ class Role(StrEnum):
 
 def roles_of(sketch: Sketch) -> Mapping[Role, tuple[str, ...]]:
     """The open decisions with more than one value by role: their addresses, in their order."""
-    unrolled, parallel, threads = _used(sketch)
     out: dict[Role, list[str]] = {}
+    used = _used(sketch)
     for d in sketch.decisions:
         if d.given is not None:
             continue
         role = Role.TILE
         if isinstance(d.domain, Choice | Uniform):
-            role = Role.CATEGORICAL
-            for names, other in ((unrolled, Role.UNROLL), (threads, Role.THREADS), (parallel, Role.PARALLEL)):
-                if d.address in names:
-                    role = other
-                    break
+            role = next((r for r, names in used if d.address in names), Role.CATEGORICAL)
         out.setdefault(role, []).append(d.address)
     return {role: tuple(addresses) for role, addresses in out.items()}
 
 
-def _used(sketch: Sketch) -> tuple[set[str], set[str], set[str]]:
-    """The decisions in annotations for unrolling, in extents of parallel loops, and of loops bound to threads."""
-    unrolled, parallel, threads = set(_unrolling(sketch.program.annotations)), set[str](), set[str]()
+def _used(sketch: Sketch) -> list[tuple[Role, set[str]]]:
+    """The decisions in annotations for unrolling, in extents of loops bound to threads, of loops within a thread, and
+    of parallel loops. The size of a tile is in the extent of the loop over tiles, too, which may be parallel."""
+    unrolled, threads, tiles, parallel = set(_unrolling(sketch.program.annotations)), set[str](), set[str](), set[str]()
     for s in walk(sketch.program.body):
         if not isinstance(s, For):
             continue
         unrolled |= set(_unrolling(s.annotations))
-        if s.kind == "parallel":
-            parallel |= set(_symbols(s.extent))
-        elif s.kind not in ("serial", "vectorized", "unrolled"):
-            threads |= set(_symbols(s.extent))
-    return unrolled, parallel, threads
+        match s.kind:
+            case "parallel":
+                parallel |= set(_symbols(s.extent))
+            case "serial" | "vectorized" | "unrolled":
+                tiles |= set(_symbols(s.extent))
+            case _:
+                threads |= set(_symbols(s.extent))
+    return [(Role.UNROLL, unrolled), (Role.THREADS, threads), (Role.TILE, tiles), (Role.PARALLEL, parallel)]
 
 
 def _unrolling(annotations: Annotations) -> Iterator[str]:

@@ -23,6 +23,12 @@ ROWS = 1024
 LEAST = 8
 """Below so many measured candidates the model predicts what the draft does."""
 
+LARGE = 1e30
+"""Stands for an infinite feature."""
+
+FAR = 64.0
+"""Stands for the logarithm of an estimate of 0, or of infinitely many, seconds."""
+
 
 class Settings(msgspec.Struct, frozen=True):
     """How trees are grown: their number and depth, the learning rate, the shares of rows and of columns that each sees,
@@ -78,19 +84,31 @@ class XGBoost:
         if len(cost) < LEAST:
             return
         labels = labels_of(cost, censored)
-        above = labels.value - features[:, DRAFT_COLUMN]
+        above = labels.value - draft_of(features)
         self.offset = float(above.mean())
         above -= self.offset
-        data = xgboost.DMatrix(features, label=above, nthread=1)
+        data = xgboost.DMatrix(finite(features), label=above, nthread=1)
         objective = one_sided(above, labels.bounded)
         self.booster = xgboost.train(options(self.settings, self.seed), data, self.settings.trees, obj=objective)
 
     def predict(self, features: Features) -> Numbers:
         """Predictions for candidates; before there is enough data, the draft's."""
-        import numpy as np
-
-        draft = features[:, DRAFT_COLUMN].astype(np.float64)
+        draft = draft_of(features)
         return draft if self.booster is None else predicted(self.booster, features) + draft + self.offset
+
+
+def finite(features: Features) -> Features:
+    """The features without infinite ones, which XGBoost refuses; NaN stands for what is not known."""
+    import numpy as np
+
+    return np.clip(features, -LARGE, LARGE) if np.isinf(features).any() else features
+
+
+def draft_of(features: Features) -> Numbers:
+    """The draft of each candidate; 0 where there is none."""
+    import numpy as np
+
+    return np.nan_to_num(features[:, DRAFT_COLUMN].astype(np.float64), nan=0.0, posinf=FAR, neginf=-FAR)
 
 
 def options(settings: Settings, seed: int) -> dict[str, object]:
@@ -129,6 +147,7 @@ def predicted(booster: Any, features: Features) -> Numbers:
     """What the trees give, in parts that stay in the cache."""
     import numpy as np
 
+    features = finite(features)
     out = np.empty(len(features))
     for start in range(0, len(features), ROWS):
         out[start : start + ROWS] = booster.inplace_predict(features[start : start + ROWS])

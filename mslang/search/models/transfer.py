@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mslang.search.lessons import Lesson
-from mslang.search.models.boosting import SETTINGS, Settings, options, predicted
+from mslang.search.models.boosting import SETTINGS, Settings, finite, options, predicted
 from mslang.search.models.labels import labels_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class PackSum:
         counts = np.concatenate([np.full(len(g.cost), g.stores.shape[1]) for g in groups])
         segment = np.repeat(np.arange(len(counts)), counts)
         values = np.concatenate(above)
-        data = xgboost.DMatrix(rows, label=values[segment], nthread=1)
+        data = xgboost.DMatrix(finite(rows), label=values[segment], nthread=1)
         objective = summed(values, np.concatenate(bounded), segment, counts)
         self.booster = xgboost.train(options(self.settings, self.seed), data, self.settings.trees, obj=objective)
 

@@ -66,8 +66,34 @@ schedule illegal for gemm {
 }
 """
 
+NUMBERS = """
+schedule numbers for gemm {
+    let registers ~ choose([11, 12, 14, 21, 22, 24, 41, 42, 44, 81, 82, 84])
+    let tk ~ choose([1, 2])
+    let flag ~ choose([0, 1])
+    let i0, i1 = mm.i.split([_, registers // 10])
+    let j0, j1 = mm.j.split([_, registers % 10])
+    let k0, k1 = mm.k.split([_, tk])
+    reorder(i0, j0, k0, k1, i1, j1)
+    i0.parallel()
+    k0.annotate("flag", flag)
+}
+"""
+
+RARE = """
+schedule rare for gemm {
+    let a ~ choose(["x", "y", "z"])
+    let b ~ choose(["x", "y", "z"])
+    let c ~ choose(["x", "y", "z"])
+    let d ~ choose(["x", "y", "z"])
+    if a != "z" or b != "z" or c != "z" or d != "z" { mm.k.parallel()  mm.k.vectorize() }
+    let tk ~ perfect_tile(mm.k, n = 2)
+    mm.k.split(tk)
+}
+"""
+
 
 def space(name: str) -> Space:
     """A space of this module."""
-    text = f"{PROGRAM}schedule guarded for gemm {{{GUARDED}}}\n" + SMALL + LARGE + MANY + ILLEGAL
+    text = f"{PROGRAM}schedule guarded for gemm {{{GUARDED}}}\n" + SMALL + LARGE + MANY + ILLEGAL + NUMBERS + RARE
     return space_of(load("guarded.ms", text), name, world=World(machine=GENERIC))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
@@ -85,6 +86,23 @@ def test_of_a_factor_of_several_decisions_the_part_of_one_bounds_the_product() -
     rows = {tuple(r) for r in found.rows(np.arange(found.count)).array.tolist()}
     wanted = {r for r in every() if holds(condition, r)}
     assert wanted < rows < set(every())
+
+
+@pytest.mark.parametrize(("most", "divisors"), [(100, 1), (255, 1), (30, 2)])
+def test_of_many_divisors_no_vector_is_lost(most: int, divisors: int) -> None:
+    """The least common multiple of the numbers up to 50 is above 2**63."""
+    domain = Uniform(1, most + 1)
+    names = ["x", "y", "z"][: divisors + 1]
+    x, *others = (Symbol(name, domain) for name in names)
+    condition = Binary("==", Binary("%", x, mul(*others)), Const(0))
+    found = numbering_of([Decision(name, domain) for name in names], bounds_of([condition]))
+    assert found is not None
+    rows = found.rows(np.arange(found.count)).array
+    values = range(1, most + 1)
+    wanted = {r for r in product(*([values] * (divisors + 1))) if r[0] % prod(r[1:]) == 0}
+    assert wanted <= {tuple(r) for r in rows.tolist()}
+    if divisors == 1:
+        assert found.count == len(wanted)
 
 
 def test_conditions_of_other_forms_are_no_bounds() -> None:

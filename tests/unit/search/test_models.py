@@ -71,6 +71,21 @@ def test_far_from_all_data_it_predicts_as_the_draft_does() -> None:
 
 
 @needs_xgboost
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("column", [2, -1])
+def test_features_that_are_no_numbers_end_no_search(value: float, column: int) -> None:
+    x, cost = task(64, 0)
+    odd = x.copy()
+    odd[::7, column] = value
+    model = XGBoost(seed=0)
+    model.update(odd, cost, np.zeros(64, bool))
+    found = model.predict(odd)
+    assert np.isfinite(found).all()
+    others = np.arange(64) % 7 > 0
+    assert correlation(found[others], cost[others]) > 0.9
+
+
+@needs_xgboost
 def test_equal_data_give_equal_predictions_for_any_batch() -> None:
     x, cost = task(64, 0)
     one, other = XGBoost(seed=3), XGBoost(seed=3)

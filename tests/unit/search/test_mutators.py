@@ -1,5 +1,7 @@
 """Mutation and crossover: children are members of their domains, and differ as their mutator says."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,32 @@ def test_a_tile_that_depends_on_another_follows_it() -> None:
         assert inner[0] * inner[1] == ti[1]  # type: ignore[operator]
         followed += differing >= {"ti", "inner"}
     assert followed > 5
+
+
+def test_what_has_more_values_changes_more_often() -> None:
+    leaves = leaves_of("numbers")
+    batch = leaves[0].draw(48)
+    batch = batch[np.arange(4800) % len(batch)]
+    ((_, mutants),) = MutateDecision("tile size", 1.0, Role.TILE).mutate(leaves[0], leaves, batch, stream(len(batch)))
+    count = Counter(a for d in changed(leaves[0], batch, mutants) for a in d)
+    bits = leaves[0].bits
+    assert bits["registers"] == np.log2(13) and bits["tk"] == np.log2(3)
+    assert count.total() == 4800
+    assert abs(count["registers"] / 4800 - bits["registers"] / (bits["registers"] + bits["tk"])) < 0.03
+
+
+def test_a_number_from_a_list_may_be_replaced_by_any_other() -> None:
+    """Rows and vectors of a register tile are one number: 44 and 84 differ in rows only, and are no neighbours."""
+    leaves = leaves_of("numbers")
+    leaf = leaves[0]
+    row = leaf.sketch.batch().of([{"registers": 44, "tk": 1, "flag": 0}])
+    batch = row[np.zeros(2000, np.int64)]
+    ((_, mutants),) = MutateDecision("tile size", 1.0, Role.TILE).mutate(leaf, leaves, batch, stream(2000))
+    found = Counter(mutants.columns()["registers"].tolist())
+    del found[44]
+    assert len(found) == 11 and found[42] + found[81] > found.total() / 2
+    ((_, near),) = around(leaf, row, leaves, seed=1)
+    assert {84, 11, 42} < set(near.columns()["registers"].tolist()) and len(near) == 11 + 1 + 1
 
 
 def test_a_structure_gives_way_to_its_neighbours_which_keep_decisions() -> None:

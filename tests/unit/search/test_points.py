@@ -171,6 +171,19 @@ def test_after_a_restart_the_same_points_are_drawn_and_counted_once(
     assert (rejections.constraint, rejections.duplicates) == counted
 
 
+@pytest.mark.parametrize("name", ["small", "guarded", "numbers"])
+@pytest.mark.parametrize("n", [7, 100])
+def test_no_valid_point_is_lost_between_draws(name: str, n: int) -> None:
+    for sketch in sketches(name):
+        leaf = leaf_of(sketch, 3)
+        for _ in range(2):
+            rows: list[tuple[object, ...]] = []
+            while len(batch := leaf.draw(n)):
+                rows += (tuple(batch.row(k).values()) for k in range(len(batch)))
+            assert Counter(rows) == Counter(tuple(v.values()) for v in sketch.points())
+            leaf.restart()
+
+
 @pytest.mark.parametrize("evenly", [1 << 16, 0])
 def test_all_points_of_a_structure(evenly: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaves_module, "EVENLY", evenly)
@@ -212,7 +225,18 @@ def test_illegal_structures_are_counted() -> None:
     assert next(iter(rejections.illegal)).startswith("with how = never no draw is legal: ")
 
 
+def test_a_rare_legal_structure_is_found() -> None:
+    """One of 81: what is refused on the way is counted, each case once."""
+    for seed in range(3):
+        rejections = Rejections()
+        found = Leaves(space("rare"), GENERIC, seed, rejections)
+        assert not found.complete and len(found) == 1
+        assert set(rejections.illegal.values()) == {1} and len(rejections.illegal) >= 17
+
+
 def test_roles_are_read_off_the_program() -> None:
+    roles = leaf_of(sketches("numbers")[0]).roles
+    assert roles == {Role.TILE: ("registers", "tk"), Role.CATEGORICAL: ("flag",)}
     roles = leaf_of(sketches("large")[0]).roles
     assert roles == {Role.TILE: ("ti", "tj", "tk"), Role.UNROLL: ("steps",)}
     roles = leaf_of(sketches("guarded")[0]).roles

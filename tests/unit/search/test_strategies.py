@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import islice
 from statistics import median
 from typing import Any
 
@@ -18,6 +19,7 @@ from mslang.schedule.strategies import space_of
 from mslang.search.evolutionary import Breeding, Evolutionary
 from mslang.search.exhaustive import Exhaustive
 from mslang.search.leaves import Leaf
+from mslang.search.population import Point, Scored, in_order, merged, spread
 from mslang.search.ranking import Models
 from mslang.search.registry import automatic, strategy_named
 from mslang.search.replay_schedule import ReplaySchedule
@@ -272,6 +274,81 @@ def test_what_is_known_is_where_it_begins() -> None:
     proposals = strategy.propose(16)
     assert best(proposals[:1]) == best(first) and {p.hash for p in proposals[:4]} < {p.hash for p in first}
     assert best(proposals) <= best(first)
+
+
+def test_what_is_known_is_proposed_once_at_most_and_learned_once() -> None:
+    first = searched(FACTORIES["evolutionary"](Problem(space("large"), GENERIC, 1, 80)), 80)
+    known = tuple(from_database(observed(p)) for p in first)
+    learned: list[int] = []
+
+    class Counting(Linear):
+        def update(self, features: NDArray[np.float32], cost: Any, censored: Any) -> None:
+            learned.append(len(cost))
+            super().update(features, cost, censored)
+
+    models = Models(Draft, Columns, Counting)
+    strategy = Evolutionary(Problem(space("large"), GENERIC, 2, 64, known=known), models, breeding=SMALL)
+    generations = [strategy.propose(16)]
+    strategy.observe([observed(p) for p in generations[0]])
+    generations.append(strategy.propose(16))
+    before = {p.hash for p in first}
+    assert [sum(p.hash in before for p in g) for g in generations] == [4, 0]
+    assert learned == [80, 80 + 12]
+
+
+def of_structure(proposals: Sequence[Proposal]) -> Counter[object]:
+    return Counter(p.candidate.sketch.structure for p in proposals)
+
+
+@pytest.mark.parametrize("outcome", ["ran", "failed"])
+def test_where_nothing_is_known_of_candidates_all_structures_are_tried(outcome: str) -> None:
+    strategy = Evolutionary(Problem(space("large"), GENERIC, 3, 96), breeding=SMALL)
+    proposals: list[Proposal] = []
+    for _ in range(3):
+        new = strategy.propose(12)
+        proposals += new
+        strategy.observe([Observed(p.hash, {}, (), 1.0 if outcome == "ran" else None) for p in new])
+    assert sorted(of_structure(proposals).values()) == [12, 12, 12]
+
+
+def test_random_candidates_are_of_the_structures_that_were_measured_least() -> None:
+    """All structures but one are slow: nine tenths of each generation are of that one."""
+    strategy = Evolutionary(Problem(space("large"), GENERIC, 3, 400), MODELS, breeding=SMALL)
+    count: Counter[object] = Counter()
+    for _ in range(8):
+        new = strategy.propose(10)
+        count += of_structure(new)
+        strategy.observe(
+            [Observed(p.hash, {}, (), 1.0 if "straight" in str(p.candidate.sketch.structure) else 9.0) for p in new]
+        )
+    assert len(count) == 3 and min(count.values()) >= 6
+
+
+def test_a_generation_is_not_of_one_kind() -> None:
+    """Of candidates with almost equal scores those are measured together that differ."""
+    leaf = Leaf(0, next(iter(space("large").sketches())), GENERIC, 0, Rejections())
+    batch = leaf.draw(200)
+    one = batch[np.zeros(50, np.int64)]
+    one.array[:, one.layout["steps"].columns] = np.resize([0, 16, 64], (50, 1))
+    rows = DecisionBatch(batch.layout, np.asfortranarray(np.concatenate([one.array, batch.array])))
+    scores = np.concatenate([np.full(50, -0.1), np.linspace(0, 0.05, 200)])
+    part = merged([Scored(leaf, rows, scores)])
+    plain, apart = (list(islice(f, 8)) for f in (in_order(part), spread(part, 0.4)))
+
+    def kinds(points: Sequence[Point]) -> int:
+        return len({tuple(v for a, v in p.row.row(0).items() if a != "steps") for p in points})
+
+    assert kinds(plain) == 6 and kinds(apart) == 8
+    assert apart[0].score == plain[0].score == -0.1
+    everything = list(spread(part, 0.4))
+    assert len(everything) == len(part[0]) and len({leaf.key(p.row) for p in everything}) == len(everything)
+
+
+def test_scores_that_are_no_numbers_come_last() -> None:
+    leaf = Leaf(0, next(iter(space("large").sketches())), GENERIC, 0, Rejections())
+    part = [Scored(leaf, leaf.draw(4), np.asarray([np.inf, 1.0, np.nan, np.inf]))]
+    found = [p.score for p in spread(part, 0.4)]
+    assert len(found) == 4 and found[0] == 1.0
 
 
 def test_the_last_trials_go_to_the_neighbourhood_of_the_best() -> None:
