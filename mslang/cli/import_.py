@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ class Brought(msgspec.Struct, frozen=True):
     items: tuple[tuple[str, str], ...]
     """Name and text."""
     diagnostics: tuple[Diagnostic, ...] = ()
+    uses: str = ""
+    """The `use` lines that a file of the items needs."""
 
 
 Importer = Callable[[Path, str, argparse.Namespace], Brought]
@@ -72,24 +75,44 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         _check_output(Path(args.output), args.force, path, *([split_item(args.subject)[0]] if args.subject else []))
     text = read_text(path)
+    target = _target(args)
     with bounded_depth(path):
         brought = importer(path, text, args)
+        whole = _joined((("use", brought.uses), *brought.items))
+        found = (*brought.diagnostics, *_first_error(target, whole))
     print_diagnostics(
-        brought.diagnostics,
+        found,
         "json" if args.json else "text",
         stream=sys.stdout if args.json else sys.stderr,
-        texts=Texts({str(path): text}),
+        texts=Texts({str(path): text, str(target): whole}),
     )
     if args.json:
         for name, item in brought.items:
             emit({"kind": "program", "name": name, "text": item})
-    made = "\n".join(item for _, item in brought.items)
     if args.output is not None and brought.items:
-        write_text(Path(args.output), made)
+        write_text(target, whole)
         note(f"wrote {args.output}")
     elif not args.json:
-        print(made, end="")
-    return FINDINGS if any(d.severity is Severity.ERROR for d in brought.diagnostics) else DONE
+        print(_joined(brought.items), end="")
+    return FINDINGS if any(d.severity is Severity.ERROR for d in found) else DONE
+
+
+def _joined(items: tuple[tuple[str, str], ...]) -> str:
+    return "\n".join(text for _, text in items if text)
+
+
+def _target(args: argparse.Namespace) -> Path:
+    """The file that the items are written to, or would be."""
+    return Path(f"{args.file}.ms" if args.output is None else args.output)
+
+
+def _first_error(target: Path, text: str) -> tuple[Diagnostic, ...]:
+    """The first error that `mslang check` would report of a file: nothing is imported that is wrong here."""
+    from mslang.ide.findings import findings
+    from mslang.sema.modules import load
+
+    errors = (d for d in findings(load(str(target), text)) if d.severity is Severity.ERROR)
+    return tuple(islice(errors, 1))
 
 
 def _check_output(output: Path, force: bool, *read: Path) -> None:
@@ -128,7 +151,13 @@ def _tvm_json(path: Path, text: str, args: argparse.Namespace) -> Brought:
 
     sources = _intrinsics(args)
     found = bring(path, text, lambda: _program_named(args), {n: intrin for n, (_, intrin) in sources.items()})
-    return Brought(_with_use(args, found.items, {n: file for n, (file, _) in sources.items()}), found.diagnostics)
+    needed: dict[Path, list[str]] = {}
+    if found.subject is not None:
+        needed[split_item(args.subject)[0]] = [found.subject]
+    for name, (file, _) in sources.items():
+        if any(re.search(rf"\b{re.escape(name)}\b", item) for _, item in found.items):
+            needed.setdefault(file, []).append(name)
+    return Brought(found.items, found.diagnostics, _uses(_target(args), needed))
 
 
 def _intrinsics(args: argparse.Namespace) -> dict[str, tuple[Path, Intrin]]:
@@ -160,23 +189,14 @@ def _program_named(args: argparse.Namespace) -> Program | None:
     return program_of(load_clean(file, name), name, dict(args.sizes))
 
 
-def _with_use(
-    args: argparse.Namespace, items: tuple[tuple[str, str], ...], intrinsics: Mapping[str, Path]
-) -> tuple[tuple[str, str], ...]:
-    """The items of a file of its own, with a `use` of the program that they are for and of the intrinsics they name."""
+def _uses(target: Path, needed: Mapping[Path, Sequence[str]]) -> str:
+    """The `use` lines of a file that names items of others."""
     import os
 
-    if args.output is None:
-        return items
-    needed: dict[Path, list[str]] = {}
-    if args.subject is not None and (subject := split_item(args.subject))[1] is not None:
-        needed[subject[0]] = [subject[1]]
-    for name, file in intrinsics.items():
-        if any(re.search(rf"\b{re.escape(name)}\b", text) for _, text in items):
-            needed.setdefault(file, []).append(name)
-    base = Path(args.output).resolve().parent
-    lines = [f'use "./{os.path.relpath(f.resolve(), base)}".{{{", ".join(ns)}}}\n' for f, ns in needed.items()]
-    return (("use", "".join(lines)), *items) if lines else items
+    base = target.resolve().parent
+    return "".join(
+        f'use "./{os.path.relpath(f.resolve(), base)}".{{{", ".join(names)}}}\n' for f, names in needed.items()
+    )
 
 
 IMPORTERS: Mapping[str, Importer] = {".json": _tvm_json, ".py": _tvmscript}

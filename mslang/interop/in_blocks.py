@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,12 +26,23 @@ def in_blocks(program: Program) -> Program:
     """The program with a block around each assignment, `let`, `while` and call outside of blocks.
 
     A block gets an axis for each loop that it uses: spatial, if the loop selects the written element; reduction,
-    if the element is updated; otherwise opaque.
+    if the element is updated; otherwise opaque. An enclosing `let` that it uses is replaced by its value.
 
     Raises:
-        MsError: MS731, the bound of such a loop depends on another loop.
+        MsError: MS731, the bound of such a loop depends on another loop, or such a value reads a buffer that may be
+            written in between.
     """
-    return replace(program, body=_Wrapping(program).body(program.body, {}))
+    return replace(program, body=_Wrapping(program).body(program.body, _NONE))
+
+
+class _Around(NamedTuple):
+    """The loops and the `let`s that enclose a statement, by name."""
+
+    loops: Mapping[str, For] = MappingProxyType({})
+    lets: Mapping[str, Let] = MappingProxyType({})
+
+
+_NONE = _Around()
 
 
 class _Wrapping:
@@ -37,23 +50,25 @@ class _Wrapping:
         self.buffers = all_buffers(program)
         self.taken = set(used_names(program))
 
-    def body(self, body: tuple[Stmt, ...], loops: Mapping[str, For]) -> tuple[Stmt, ...]:
-        return tuple(self.statement(s, loops) for s in body)
+    def body(self, body: tuple[Stmt, ...], around: _Around) -> tuple[Stmt, ...]:
+        return tuple(x for s in body for x in self.statement(s, around))
 
-    def statement(self, s: Stmt, loops: Mapping[str, For]) -> Stmt:
+    def statement(self, s: Stmt, around: _Around) -> tuple[Stmt, ...]:
         match s:
             case For():
-                return replace(s, body=self.body(s.body, {**loops, s.var: s}))
+                return (replace(s, body=self.body(s.body, around._replace(loops={**around.loops, s.var: s}))),)
             case If():
-                return replace(s, then=self.body(s.then, loops), otherwise=self.body(s.otherwise, loops))
+                return (replace(s, then=self.body(s.then, around), otherwise=self.body(s.otherwise, around)),)
             case Let() if blocks_of(s.body):
-                return replace(s, body=self.body(s.body, loops))
+                body = self.body(s.body, around._replace(lets={**around.lets, s.name: s}))
+                replaced = s.name in _named(s.body) and s.name not in _named(body)
+                return body if replaced else (replace(s, body=body),)
             case Store() | Let() | While() | Evaluate():
-                return self.block(s, loops)
-        return s
+                return (self.block(_without_lets(s, around.lets), around.loops),)
+        return (s,)
 
     def block(self, s: Stmt, loops: Mapping[str, For]) -> Block:
-        named = {v for x in walk((s,)) for e in all_exprs(x) for v in free_vars(e)}
+        named = _named((s,))
         ranges = {v: Range(f.start, f.extent) for v, f in loops.items()}
         axes: list[Axis] = []
         moved: dict[str, Expr] = {}
@@ -75,6 +90,37 @@ class _Wrapping:
         made = Block(name, tuple(axes), (), (), (s,), predicate=where)
         reads, writes = infer_regions(made, self.buffers)
         return replace(made, reads=reads, writes=writes)
+
+
+def _named(body: tuple[Stmt, ...]) -> set[str]:
+    """The variables that statements use."""
+    return {v for x in walk(body) for e in all_exprs(x) for v in free_vars(e)}
+
+
+def _without_lets(s: Stmt, lets: Mapping[str, Let]) -> Stmt:
+    """A statement with the enclosing `let`s that it uses replaced by their values."""
+    while used := _named((s,)) & lets.keys():
+        for n in sorted(used):
+            _check_constant(lets[n])
+        (s,) = substitute_loops((s,), {n: lets[n].value for n in used}, None)
+    return s
+
+
+def _check_constant(let: Let) -> None:
+    """Check that the value of a `let` is the same wherever its name is visible."""
+    read = {x.buffer for x in loads_of(let.value)}
+    written = {x.buffer for x in walk(let.body) if isinstance(x, Store)}
+    written |= {v.source.buffer for x in walk(let.body) if isinstance(x, Block) for v in x.views}
+    if not read.isdisjoint(written):
+        raise MsError(
+            problem(
+                "MS731",
+                f"an assignment uses `{let.name}`, is in no block, and cannot be put into one",
+                why=f"a block names its own axes only, and `{min(read & written)}`, which `{let.name}` is read from, "
+                "may be written in between",
+                help=f"make `{let.name}` a buffer of one element",
+            )
+        )
 
 
 def _is_at_most_0(start: Expr) -> bool:

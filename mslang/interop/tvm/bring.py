@@ -16,7 +16,7 @@ from mslang.interop.tvm.code import as_compiled_there
 from mslang.interop.tvm.program_in import programs
 from mslang.interop.tvm.records import TvmRecord
 from mslang.interop.tvm.trace_in import import_trace
-from mslang.interop.tvm.trace_json import from_data
+from mslang.interop.tvm.trace_json import TvmTrace, from_data
 from mslang.ir.intrin import Intrin
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
@@ -28,6 +28,8 @@ class Brought(msgspec.Struct, frozen=True):
 
     items: tuple[tuple[str, str], ...]
     diagnostics: tuple[Diagnostic, ...] = ()
+    subject: str | None = None
+    """The program that they are for, if it is not among them."""
 
 
 def kind_of(text: str) -> str:
@@ -95,9 +97,25 @@ def bring(
                 help="name it: `mslang import trace.json --for FILE:PROGRAM`",
             )
         )
-    done = import_trace(subject, from_data(json.loads(text)), intrinsics=intrinsics)
+    done = import_trace(subject, _trace(text), intrinsics=intrinsics)
     name = fresh(f"{path.stem}".replace("-", "_"), {subject.name})
-    return Brought(((name, done.trace.as_ms(name)),), done.notes)
+    return Brought(((name, done.trace.as_ms(name)),), done.notes, subject.name)
+
+
+def _trace(text: str) -> TvmTrace:
+    """The only trace of a file."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        raise MsError(
+            problem(
+                "MS740",
+                "something follows the trace on the first line",
+                why="a schedule is made of one trace",
+                help="put each trace into a file of its own",
+            )
+        ) from None
+    return from_data(data)
 
 
 def _named(found: list[Program]) -> list[Program]:

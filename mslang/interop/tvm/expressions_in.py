@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mslang.diagnostics import MsError, problem
+from mslang.interop.complement import complement
 from mslang.interop.tvm import words
 from mslang.interop.tvm.graph import Graph, Node, unreadable
 from mslang.ir.arith import simplify
@@ -171,7 +172,7 @@ class Expressions:
                 operand = self.index(inner) if self.is_index(inner) else self.value(inner)
                 return _cast(self.dtype_of(node), operand)
             case "BitwiseNot":
-                return Binary("^", self.value(g.field(node, "a")), Const(-1, self.dtype_of(node)))
+                return complement(self.value(g.field(node, "a")), self.dtype_of(node))
             case "Not":
                 return Unary("not", self.value(g.field(node, "a")))
             case "Select":
@@ -207,7 +208,8 @@ class Expressions:
     def _called(self, node: Node) -> str:
         op = self.graph.at(node, "op")
         name = op.data if op.kind == "Op" else op.fields.get("name_hint", "")
-        return name.rpartition(".")[2] if isinstance(name, str) else self.graph.text(name).rpartition(".")[2]
+        full = name if isinstance(name, str) else self.graph.text(name)
+        return full if full in words.OTHER_CALLS else full.rpartition(".")[2]
 
     def _args(self, node: Node) -> list[object]:
         return self.graph.items(self.graph.field(node, "args"))
@@ -221,7 +223,7 @@ class Expressions:
         if name in words.CALL_OPERATORS:
             return self._binary(words.CALL_OPERATORS[name], *args)
         if name == "bitwise_not":
-            return Binary("^", self.value(args[0]), Const(-1, dtype))
+            return complement(self.value(args[0]), dtype)
         if name in words.CALLS:
             return _called_in(words.CALLS[name], tuple(self.value(x) for x in args), dtype)
         if name == "q_multiply_shift":

@@ -182,6 +182,9 @@ def _workload(number: int, line: bytes) -> Workload:
     match _decoded(line):
         case [str() | int() as hash, str() as code]:
             found = programs(_graph(code))
+            if len(found) > 1:
+                why = f"they are {', '.join(found)}"
+                raise MsError(problem("MS748", "its module has several functions, and records are of one", why=why))
             return Workload(number, str(hash), next(iter(found.values())))
     raise MsError(problem("MS748", "it is not `[hash, program]`"))
 

@@ -85,6 +85,10 @@ def import_trace(
         MsError: MS742, an instruction is unknown to mslang; MS743, it does not fit the program; or the refusal of a
             primitive, with the instruction named.
     """
+    if len(trace.functions) > 1:
+        raise misfit(
+            f"the trace schedules several functions, {', '.join(trace.functions)}", "a schedule has one program"
+        )
     plain = _attempt(program, trace, seed, target, intrinsics, literal=True)
     open_ = _attempt(program, trace, seed, target, intrinsics, literal=False)
     match open_, plain:

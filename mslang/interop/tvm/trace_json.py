@@ -46,6 +46,12 @@ class TvmTrace(msgspec.Struct, frozen=True):
         """The decisions by the position of their instruction."""
         return dict(self.decisions)
 
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The functions of TVM's module in which blocks are looked up."""
+        looked_up = ((i.attrs or i.inputs)[1:2] for i in self.insts if i.kind in ("GetBlock", "GetSBlock"))
+        return tuple(dict.fromkeys(name for names in looked_up for name in names if isinstance(name, str)))
+
 
 def unreadable(why: str) -> MsError:
     """The error of a malformed trace."""

@@ -105,6 +105,7 @@ CALLS: Mapping[str, str] = MappingProxyType(
         "pow": "pow",
         "floor": "floor",
         "ceil": "ceil",
+        "round": "round",
         "nearbyint": "round",
         "fabs": "abs",
         "abs": "abs",
@@ -115,8 +116,11 @@ CALLS: Mapping[str, str] = MappingProxyType(
         **{name: name for name in ("atan2", "fmod", "trunc", "isnan", "isinf", "popcount", "clz")},
     }
 )
-"""Functions. `tir.round` rounds halves away from zero and ours to even, so only `nearbyint` is our `round`."""
+"""Functions."""
 
+OTHER_CALLS = frozenset({"tir.round"})
+"""Functions of older versions that compute something else: `tir.round` rounds halves away from zero; `tirx.round` is
+`nearbyint`, which rounds them to even, as our `round` does."""
 
 _ROOT = "root_block"
 

@@ -14,9 +14,10 @@ from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.names import OUR_SCOPES
 from mslang.interop.tvmscript.scope import Array, Handle, Names, Pointer, Reads, Scope, Unnamed, Value
-from mslang.interop.tvmscript.source import refuse, text_of
+from mslang.interop.tvmscript.source import parsed_expression, refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_index, constant, index
 from mslang.ir.arith import simplify
+from mslang.ir.dtype import parts, size_of
 from mslang.ir.expr import ZERO, Binary, Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Buffer, Region, View
 from mslang.ir.visit import free_vars
@@ -25,8 +26,11 @@ from mslang.lower.layout import row_major
 ALIGNED = 64
 """TVM's default alignment of buffers in bytes."""
 
-_FIELDS = ("shape", "dtype", "data", "strides", "elem_offset", "scope", "align", "offset_factor")
-_ANNOTATED = ("shape", "dtype", "data", "strides", "elem_offset", "byte_offset", "scope", "align", "offset_factor")
+_OFFSET = ("shape", "dtype", "data", "strides", "elem_offset")
+_FIELDS = (*_OFFSET, "scope", "align", "offset_factor")
+_FIELDS_WITH_BYTES = (*_OFFSET, "byte_offset", "scope", "align", "offset_factor")
+_WITHOUT_BYTES = frozenset({"match_buffer", "sblock_alloc_buffer"})
+"""Calls that take no offset in bytes."""
 ALLOCATIONS: Mapping[str, str | None] = MappingProxyType(
     {
         "alloc_buffer": None,
@@ -38,9 +42,8 @@ ALLOCATIONS: Mapping[str, str | None] = MappingProxyType(
     }
 )
 """Calls that make buffers, and the scope that the name of the call gives."""
-_HARMLESS = frozenset(
-    {"buffer_type", "axis_separators", "layout", "allocated_addr", "byte_offset", "logical_scope", "annotations"}
-)
+_HARMLESS = frozenset({"buffer_type", "axis_separators", "allocated_addr", "logical_scope", "annotations"})
+_LAYOUT = "`layout=` places elements in another order, which is not read here"
 
 
 class Declared:
@@ -56,6 +59,8 @@ class Declared:
         """The source of each view."""
         self.matched: dict[str, Buffer] = {}
         """The buffer of each parameter that is a handle."""
+        self.arranged: set[str] = set()
+        """The names of allocations with a layout, whose elements are not in row-major order."""
 
     def symbol(self, name: str, dtype: str, at: ast.AST, frame: Frame) -> Symbol:
         """A size known only at the call."""
@@ -92,13 +97,14 @@ def annotated(
     """A parameter `A: T.Buffer((16, 16), "float32")`."""
     match annotation:
         case ast.Call():
-            found = _fields(annotation, *_ANNOTATED)
+            found = _fields(annotation, read.aliases)
         case ast.Subscript(slice=ast.Tuple(elts=[shape, dtype])):
             found = {"shape": shape, "dtype": dtype}
         case ast.Subscript(slice=shape):
             found = {"shape": shape}
         case _:
             raise refuse("MS733", annotation, f"`{text_of(annotation)}` says no shape")
+    _check_rows(annotation, name, found)
     return declared.add(_buffer(read, declared, name, annotation, found, scope, frame))
 
 
@@ -106,7 +112,7 @@ def allocation(
     read: Expressions, declared: Declared, target: ast.Name, call: ast.Call, scope: Scope, frame: Frame
 ) -> Buffer:
     """`A = T.sblock_alloc_buffer((16, 16), "float32", scope="local")`."""
-    found = _fields(call, *_FIELDS)
+    found = _fields(call, read.aliases)
     if dotted(call.func, read.aliases) == "Buffer":
         raise refuse(
             "MS731", call, f"`{target.id}` is a buffer of which nothing gives the memory", help="write `data=`"
@@ -114,16 +120,19 @@ def allocation(
     scope_of = ALLOCATIONS[dotted(call.func, read.aliases) or ""]
     if scope_of is not None:
         found["scope"] = ast.copy_location(ast.Constant(scope_of), call)
-    return declared.add(_buffer(read, declared, target.id, call, found, scope, frame))
+    made = declared.add(_buffer(read, declared, target.id, call, found, scope, frame))
+    if _has_layout(found):
+        declared.arranged.add(made.name)
+    return made
 
 
-def pointer_of(call: ast.Call, name: str, scope: Scope) -> ast.expr | None:
+def pointer_of(read: Expressions, call: ast.Call, name: str, scope: Scope) -> ast.expr | None:
     """The pointer over which a declaration makes a buffer: the parameter of `T.match_buffer(a, …)`, the data of
     `T.decl_buffer(…, data=a)`; None if it makes no buffer of a pointer."""
     if name == "match_buffer":
         of = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "param"), None)
         return of if isinstance(of, ast.Name) and isinstance(scope.names.get(of.id), Handle) else None
-    data = _fields(call, *_FIELDS).get("data")
+    data = _fields(call, read.aliases).get("data")
     return None if _is_none(data) else data
 
 
@@ -131,8 +140,8 @@ def pointed(
     read: Expressions, declared: Declared, target: ast.Name, call: ast.Call, of: ast.expr, scope: Scope, frame: Frame
 ) -> Array:
     """The buffer that a declaration makes of a pointer: that of a parameter, or one over the memory of another."""
-    name = dotted(call.func, read.aliases)
-    found = _fields(call, *(("param", *_FIELDS) if name == "match_buffer" else _FIELDS))
+    found = _fields(call, read.aliases)
+    _check_rows(call, target.id, found)
     made = _buffer(read, declared, target.id, call, found, scope, frame)
     pointer = read.value(of, scope)
     if isinstance(pointer, Handle):
@@ -142,6 +151,9 @@ def pointed(
         pointer = Pointer(Array(declared.matched[pointer.name]), ZERO)
     if not isinstance(pointer, Pointer):
         raise refuse("MS731", call, f"`{target.id}` is made of `{text_of(of)}`, which is not a pointer to a buffer")
+    held = pointer.array.memory or pointer.array.buffer
+    if held.name in declared.arranged:
+        raise refuse("MS731", call, f"`{target.id}` shares the memory of `{held.name}`, which has a layout", _LAYOUT)
     alias = over(made, pointer.array, pointer.offset)
     if isinstance(alias, str):
         raise refuse("MS731", call, f"`{target.id}` cannot be read as elements of another buffer", alias)
@@ -150,7 +162,8 @@ def pointed(
 
 def view(read: Expressions, declared: Declared, target: ast.Name, call: ast.Call, scope: Scope, frame: Frame) -> View:
     """`A = T.match_buffer(B[i:i + 16, 0:16], (16, 16))`; its strides and offset are those of its source."""
-    found = _fields(call, "param", *_FIELDS)
+    found = _fields(call, read.aliases)
+    _check_rows(call, target.id, found)
     of = needed(call, found, "param")
     source = _source(read.region(of, scope), read.value(of, scope))
     viewed = declared.buffers[source.buffer]
@@ -159,6 +172,17 @@ def view(read: Expressions, declared: Declared, target: ast.Name, call: ast.Call
     made = _buffer(read, declared, target.id, call, keep, scope, frame, default=viewed, region=source)
     declared.views[made.name] = source
     return View(declared.add(made), source)
+
+
+def bind_place(declared: Declared, call: ast.Call, view: Buffer, scope: Scope) -> None:
+    """Bind the names of strides and of an offset in a view's declaration to the view's values."""
+    offset, strides = declared.place(view)
+    given = {k.arg: k.value for k in call.keywords}
+    named = given.get("strides")
+    pairs = list(zip(named.elts, strides, strict=False)) if isinstance(named, ast.List | ast.Tuple) else []
+    for e, value in (*pairs, (given.get("elem_offset"), offset)):
+        if isinstance(e, ast.Name) and isinstance(scope.names.get(e.id), Number):
+            scope.bind(e.id, index(value))
 
 
 def _is_fixed(read: Expressions, e: ast.expr, scope: Scope) -> bool:
@@ -172,12 +196,35 @@ def _source(region: Region, value: Value) -> Region:
     return value.region if isinstance(value, Reads) else region
 
 
-def _fields(call: ast.Call, *names: str) -> dict[str, ast.expr]:
+def _fields(call: ast.Call, aliases: frozenset[str]) -> dict[str, ast.expr]:
     """The arguments of a declaration; those without influence on the results are ignored."""
+    names = _parameters(call, dotted(call.func, aliases))
     for k in call.keywords:
-        if k.arg is not None and k.arg not in names and k.arg not in _HARMLESS:
+        if k.arg is not None and k.arg not in (*names, *_HARMLESS, "layout"):
             raise refuse("MS733", k, f"`{text_of(call.func)}` has no use for `{k.arg}`")
-    return bound(call, *names, "**")
+    return bound(call, *names, "**") | {k.arg: k.value for k in call.keywords if k.arg == "layout"}
+
+
+def _parameters(call: ast.Call, name: str | None) -> tuple[str, ...]:
+    """The names of a declaration's arguments. The sixth is an offset in bytes, and was the scope, a text, in older
+    versions."""
+    if name == "match_buffer":
+        return ("param", *_FIELDS)
+    match call.args:
+        case [_, _, _, _, _, ast.Constant(value=str()), *_]:
+            return _FIELDS
+    return _FIELDS if name in _WITHOUT_BYTES else _FIELDS_WITH_BYTES
+
+
+def _has_layout(found: Mapping[str, ast.expr]) -> bool:
+    """Whether a declaration has a layout other than row-major order."""
+    return "layout" in found and ast.unparse(found["layout"]) not in ("None", "'default'")
+
+
+def _check_rows(at: ast.expr, name: str, found: Mapping[str, ast.expr]) -> None:
+    """Check that a buffer whose memory others access holds its elements in row-major order."""
+    if _has_layout(found):
+        raise refuse("MS731", at, f"`{name}` has a layout", _LAYOUT)
 
 
 def _is_none(e: ast.expr | None) -> bool:
@@ -212,7 +259,7 @@ def _buffer(
     strides = _sizes(read, declared, given["strides"], scope, frame) if "strides" in given else ()
     if strides and len(strides) != len(shape):
         raise refuse("MS733", at, f"`{name}` has {len(strides)} strides for {len(shape)} dimensions")
-    offset = _offset(read, given.get("elem_offset"), scope)
+    offset = _offset(read, given, dtype, at, scope)
     return Buffer(
         declared.names.declared(name),
         dtype,
@@ -222,6 +269,12 @@ def _buffer(
         offset,
         None if "align" not in given else _alignment(constant(read.number(given["align"], scope))),
     )
+
+
+def _scalar_bytes(dtype: str) -> int:
+    found = parts(dtype)
+    assert found is not None
+    return size_of(found.scalar)
 
 
 def _alignment(said: object) -> int | None:
@@ -240,12 +293,17 @@ def _scope(read: Expressions, e: ast.expr | None, scope: Scope, default: str) ->
     return OUR_SCOPES[name] if name else "global"
 
 
-def _offset(read: Expressions, e: ast.expr | None, scope: Scope) -> Expr | None:
-    """The offset of a buffer. An otherwise unbound name means any offset."""
-    if e is None:
-        return None
-    found = as_index(read.number(e, scope), e)
-    return None if found == Const(0) or isinstance(found, Symbol) else found
+def _offset(read: Expressions, given: Mapping[str, ast.expr], dtype: str, at: ast.expr, scope: Scope) -> Expr | None:
+    """The offset of a buffer, in elements. A size means any offset, unless the buffer lies in the memory of another."""
+    elements, in_bytes = given.get("elem_offset"), given.get("byte_offset")
+    if elements is not None and in_bytes is not None:
+        raise refuse("MS733", at, f"`{text_of(at)}` has an offset in elements and one in bytes")
+    found: Expr = ZERO
+    if elements is not None:
+        found = read.index(elements, scope)
+    elif in_bytes is not None:
+        found = simplify(Binary("//", read.index(in_bytes, scope), Const(_scalar_bytes(dtype))))
+    return None if found == ZERO or (isinstance(found, Symbol) and "data" not in given) else found
 
 
 def _sizes(read: Expressions, declared: Declared, e: ast.expr, scope: Scope, frame: Frame) -> tuple[Expr, ...]:
@@ -268,7 +326,7 @@ def _number(value: Value, at: ast.expr) -> Number:
 def _size(read: Expressions, declared: Declared, e: ast.expr, scope: Scope, frame: Frame) -> Expr:
     if isinstance(e, ast.Constant) and isinstance(e.value, str):
         try:
-            text = ast.parse(e.value, mode="eval").body
+            text = parsed_expression(e.value)
         except SyntaxError:
             raise refuse("MS733", e, f"{text_of(e)} is not a size") from None
         for x in ast.walk(text):

@@ -17,6 +17,7 @@ from mslang.interop.tvmscript.values import (
     Number,
     as_data,
     binary,
+    complemented,
     condition,
     constant,
     data,
@@ -298,7 +299,7 @@ def _not(read: Expressions, e: ast.Call, scope: Scope) -> Value:
 
 def _complement(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     (a,) = arguments(read, e, scope, "x", "**")
-    return binary("^", a, literal(-1), e)
+    return complemented(a, e)
 
 
 def _same(read: Expressions, e: ast.Call, scope: Scope) -> Value:

@@ -47,15 +47,29 @@ def collect(statements: Iterable[ast.stmt], names: Mapping[str, Value], read: Ex
                             values[k] if known and isinstance(values, tuple) else Unknown(f"`{t.id}` is computed")
                         )
                         seen.add(t.id)
-            case ast.FunctionDef() if is_macro(s, read.aliases):
-                scope.names[s.name] = Macro(s, scope.names)
-            case ast.FunctionDef() | ast.ClassDef():
-                pass
+            case ast.FunctionDef(name=name) if is_macro(s, read.aliases):
+                several = Unknown(f"`{name}` is defined several times")
+                scope.names[name] = several if name in seen else macro_of(s, scope, read)
+                seen.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                if name in scope.names:
+                    scope.names[name] = Unknown(f"`{name}` is defined several times")
+                seen.add(name)
+            case ast.Import(names=imported) | ast.ImportFrom(names=imported):
+                for name in _imported(imported, scope.names):
+                    scope.names[name] = Unknown(f"`{name}` is imported")
+                    seen.add(name)
             case _:
                 for name in _assigned(s):
                     scope.names[name] = Unknown(f"`{name}` changes while the file runs")
                     seen.add(name)
     return scope.names
+
+
+def _imported(aliases: Iterable[ast.alias], known: Iterable[str]) -> Iterator[str]:
+    """The names that an import binds; `*` may bind any of those that are known."""
+    for a in aliases:
+        yield from [*known] if a.name == "*" else [a.asname or a.name.partition(".")[0]]
 
 
 def value_of(e: ast.expr, scope: Scope, read: Expressions) -> Value:
@@ -97,12 +111,35 @@ def _assigned(s: ast.stmt) -> Iterator[str]:
                 continue
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 yield name
+            case ast.Import(names=imported) | ast.ImportFrom(names=imported):
+                yield from _imported(imported, ())
         waiting += ast.iter_child_nodes(node)
 
 
 def is_macro(f: ast.FunctionDef, aliases: frozenset[str]) -> bool:
     """Whether a function is marked as one whose statements stand where it is called."""
     return any(dotted(d.func if isinstance(d, ast.Call) else d, aliases) in _MACROS for d in f.decorator_list)
+
+
+def macro_of(f: ast.FunctionDef, scope: Scope, read: Expressions) -> Macro | Unknown:
+    """A macro that is defined in a scope. One that is not hygienic uses the names in scope at its calls."""
+    said = [k.value for d in f.decorator_list if isinstance(d, ast.Call) for k in d.keywords if k.arg == "hygienic"]
+    defaults = {n: value_of(e, scope, read) for n, e in defaults_of(f)}
+    match said:
+        case [] | [ast.Constant(value=True)]:
+            return Macro(f, scope.names, defaults)
+        case [ast.Constant(value=False)]:
+            return Macro(f, None, defaults)
+    return Unknown(f"whether the macro `{f.name}` is hygienic is computed when the file runs")
+
+
+def defaults_of(f: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    """The parameters of a function with a default, and the default."""
+    positional = [a.arg for a in (*f.args.posonlyargs, *f.args.args)]
+    yield from zip(positional[len(positional) - len(f.args.defaults) :], f.args.defaults, strict=True)
+    for a, e in zip(f.args.kwonlyargs, f.args.kw_defaults, strict=True):
+        if e is not None:
+            yield a.arg, e
 
 
 def is_program(f: ast.AST) -> bool:

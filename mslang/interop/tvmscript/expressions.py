@@ -18,6 +18,7 @@ from mslang.interop.tvmscript.values import (
     Number,
     as_index,
     binary,
+    complemented,
     condition,
     constant,
     index,
@@ -202,10 +203,7 @@ class Expressions:
                 return self.number(x, scope)
             case ast.Not(), _:
                 return Number(Unary("not", condition(self.number(x, scope), x)), "bool")
-        n = self.number(x, scope)
-        if n.dtype == "bool":
-            return Number(Unary("not", n.expr), "bool")
-        return binary("^", n, literal(-1), x)
+        return complemented(self.number(x, scope), x)
 
     def comparison(self, e: ast.Compare, scope: Scope) -> Number:
         """`a < b`, and `a < b < c` as Python means it."""
@@ -293,6 +291,17 @@ class Expressions:
         said = [self._range(x, n, scope) for x, n in zip(parts, shape, strict=False)]
         ranges = (*said, *(Range(Const(0), n) for n in shape[len(said) :]))
         return region(of, ranges, scope.ranges())
+
+    def regions(self, call: ast.Call, scope: Scope) -> tuple[Region, ...]:
+        """The regions of `T.reads` and `T.writes`, in a list or not."""
+        if call.keywords:
+            raise refuse("MS733", call, f"`{text_of(call.func)}` takes regions only")
+        match call.args:
+            case [ast.List(elts=given) | ast.Tuple(elts=given)]:
+                pass
+            case given:
+                pass
+        return tuple(self.region(e, scope) for e in given)
 
     def _range(self, x: ast.expr, whole: Expr, scope: Scope) -> Range:
         match x:

@@ -1,7 +1,8 @@
 """Programs inside of Python functions with parameters: the sets of values that a file gives to the parameters.
 
 The file is not run. A parameter has the values of the calls of its function in the file, those of
-`pytest.mark.parametrize` and of `tvm.testing.parameter`, or its default. Each set of them makes its own programs.
+`pytest.mark.parametrize` and of `tvm.testing.parameter`, or its default. Each set of them makes its own programs; one
+with a value known only when the file runs makes a diagnostic, if the programs depend on the value.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
-from mslang.interop.tvmscript.constants import collect, value_of
+from mslang.interop.tvmscript.constants import collect, defaults_of, value_of
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.scope import Options, Scope, Unknown, Value
 
@@ -60,8 +61,9 @@ class Instances:
                 found.append(one)
             if len(found) == MOST:
                 break
-        known = [one for one in found if not any(isinstance(one[a], Unknown) for a in every if a in used)]
-        return known or found or [{**names, **unknown}]
+        # Sets that are known in full come first.
+        found.sort(key=lambda one: any(isinstance(one[a], Unknown) for a in every if a in used))
+        return found or [{**names, **unknown}]
 
     def _given(self, f: Function, around: tuple[Function, ...], names: Names, depth: int) -> Iterator[Names]:
         """Values of parameters."""
@@ -110,14 +112,7 @@ def _used(f: Function) -> frozenset[str]:
 
 
 def _defaults(f: Function, names: Names, read: Expressions) -> Iterator[tuple[str, Value]]:
-    positional = [*f.args.posonlyargs, *f.args.args]
-    pairs: list[tuple[ast.arg, ast.expr | None]] = [
-        *zip(positional[len(positional) - len(f.args.defaults) :], f.args.defaults, strict=True),
-        *zip(f.args.kwonlyargs, f.args.kw_defaults, strict=True),
-    ]
-    for a, e in pairs:
-        if e is not None:
-            yield a.arg, value_of(e, Scope(names), read)
+    return ((name, value_of(e, Scope(names), read)) for name, e in defaults_of(f))
 
 
 def _arguments(f: Function, call: ast.Call, names: Names, read: Expressions) -> dict[str, Value]:

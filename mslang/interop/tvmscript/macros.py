@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from mslang.interop.tvmscript.frame import Frame
+from mslang.interop.tvmscript.jumps import jumps
 from mslang.interop.tvmscript.scope import Macro, Scope, Value
 from mslang.interop.tvmscript.source import Refusal, refuse, text_of
 from mslang.ir.program import Stmt
@@ -25,16 +26,18 @@ def called(call: ast.Call, scope: Scope) -> Macro | None:
 
 def expanded(made: Statements, macro: Macro, call: ast.Call, scope: Scope, frame: Frame) -> tuple[Stmt, ...]:
     """The statements of a macro. Its parameters have the values of the arguments; its other names have the values
-    that they have, at the call, where the macro is defined.
+    that they have, at the call, where the macro is defined, or where it is called, if it is not hygienic.
 
     Raises:
-        MsError: MS731, macros call each other too deeply; MS733, the arguments are not those of the macro. What is
-            refused in the macro is located at the call.
+        MsError: MS731, macros call each other too deeply, or a jump leaves one; MS733, the arguments are not those of
+            the macro. What is refused in the macro is located at the call.
     """
     if len(made.macros) >= _DEEPEST:
         raise refuse("MS731", call, f"`{text_of(call.func)}` is nested more than {_DEEPEST} deep")
-    inner = Scope(macro.names, scope.outer)
-    for name, value in _arguments(made, macro.function, call, scope).items():
+    if jumps(macro.function.body):
+        raise refuse("MS731", call, f"`return`, `continue` or `break` leaves the macro `{macro.function.name}`")
+    inner = scope.inner() if macro.names is None else Scope(macro.names, scope.outer)
+    for name, value in _arguments(made, macro, call, scope).items():
         inner.bind(name, value)
     report = made.report
     made.macros.append(macro.function.name)
@@ -48,8 +51,9 @@ def expanded(made: Statements, macro: Macro, call: ast.Call, scope: Scope, frame
         made.report = report
 
 
-def _arguments(made: Statements, f: ast.FunctionDef, call: ast.Call, scope: Scope) -> dict[str, Value]:
+def _arguments(made: Statements, macro: Macro, call: ast.Call, scope: Scope) -> dict[str, Value]:
     """The values of the parameters."""
+    f = macro.function
     a = f.args
     names = [x.arg for x in (*a.posonlyargs, *a.args)]
     given = made.read.values(call.args, scope)
@@ -67,14 +71,7 @@ def _arguments(made: Statements, f: ast.FunctionDef, call: ast.Call, scope: Scop
         (found if k.arg in known else more)[k.arg] = made.read.value(k.value, scope)
     if a.kwarg is not None:
         found[a.kwarg.arg] = more
-    positional = [x.arg for x in (*a.posonlyargs, *a.args)]
-    defaults = [
-        *zip(positional[len(positional) - len(a.defaults) :], a.defaults, strict=True),
-        *((x.arg, e) for x, e in zip(a.kwonlyargs, a.kw_defaults, strict=True) if e is not None),
-    ]
-    for name, e in defaults:
-        if name not in found:
-            found[name] = made.read.value(e, scope)
+    found = {**macro.defaults, **found}
     missing = [n for n in (*names, *(x.arg for x in a.kwonlyargs)) if n not in found]
     if missing:
         raise refuse("MS733", call, f"`{f.name}` needs `{missing[0]}`")

@@ -18,12 +18,12 @@ from mslang.interop.tvmscript.constants import aliases_of, bodies, collect, is_p
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.instances import Instances
-from mslang.interop.tvmscript.jumps import straightened
+from mslang.interop.tvmscript.jumps import straightened, without_return
 from mslang.interop.tvmscript.names import SIZES, UNUSED_POINTERS
 from mslang.interop.tvmscript.patterns import TVM, implementation
 from mslang.interop.tvmscript.scalars import is_data, results
 from mslang.interop.tvmscript.scope import Array, Handle, Names, Scope, Unnamed, Value, plain
-from mslang.interop.tvmscript.source import Refusal, Source, refuse, text_of
+from mslang.interop.tvmscript.source import Refusal, Source, parsed, parsed_expression, refuse, text_of
 from mslang.interop.tvmscript.statements import Statements
 from mslang.interop.tvmscript.values import index
 from mslang.ir.dtype import is_integer
@@ -96,7 +96,7 @@ _DEEP = "hundreds of operators, branches or assignments stand inside each other"
 def _python(source: Source) -> ast.Module:
     """The text as Python's tree; MS730 if it is not Python."""
     try:
-        return ast.parse(source.text)
+        return parsed(source.text)
     except SyntaxError as e:
         raise MsError(_no_python(e, source)) from None
     except (ValueError, MemoryError) as e:
@@ -205,7 +205,8 @@ def _function(
     f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, source: Source
 ) -> tuple[Function | None, list[Diagnostic]]:
     found: list[Diagnostic] = []
-    made = Statements(read, Names(_reserved(f, read.aliases)), f.body, lambda r: found.append(source.placed(r)))
+    top = without_return(f.body)
+    made = Statements(read, Names(_reserved(f, read.aliases)), top, lambda r: found.append(source.placed(r)))
     try:
         program = _program(f, names, read, made)
         faults = () if found else verify(program)
@@ -251,7 +252,7 @@ def _program(f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, 
     returned = results(f)
     if returned:
         made.result = _result(f, returned[0], read, made)
-        made.top = straightened(f.body)
+        made.top = straightened(made.top)
     body = made.body(made.top, scope, frame)
     params: list[Param] = []
     places: list[int] = []
@@ -341,7 +342,7 @@ def _unquoted(a: ast.AST, annotation: ast.expr | None) -> ast.expr | None:
     match annotation:
         case ast.Constant(value=str() as text):
             try:
-                found = ast.parse(text, mode="eval").body
+                found = parsed_expression(text)
             except SyntaxError:
                 raise refuse("MS733", a, f"`{text}` is not an annotation") from None
             for x in ast.walk(found):

@@ -10,7 +10,7 @@ import msgspec
 from mslang.interop.closed import Let, Loop, Outer
 from mslang.interop.tvmscript.source import refuse
 from mslang.interop.tvmscript.values import Number
-from mslang.ir.expr import Expr, Var
+from mslang.ir.expr import Const, Expr, Load, Var
 from mslang.ir.program import Buffer, Range, Region
 from mslang.ir.visit import free_vars, substitute
 
@@ -45,10 +45,12 @@ class Thread(msgspec.Struct, frozen=True):
 
 class Macro(msgspec.Struct, frozen=True):
     """A function whose statements stand where it is called. `names` are those in scope where it is defined, as they
-    are when it is called."""
+    are when it is called; None for those in scope at the call."""
 
     function: ast.FunctionDef
-    names: Mapping[str, Value]
+    names: Mapping[str, Value] | None
+    defaults: Mapping[str, Value]
+    """The default values of parameters."""
 
 
 class Lane(msgspec.Struct, frozen=True):
@@ -148,6 +150,23 @@ class Scope:
         while free_vars(e) & lets.keys():
             e = substitute(e, lets)
         return e
+
+
+def one_element(target: ast.expr, scope: Scope) -> Array | None:
+    """The buffer of one element that a name stands for: an assignment to the name stores into it.
+
+    Raises:
+        MsError: MS731, the name stands for an element of a buffer, which may be the only one.
+    """
+    match scope.names.get(target.id) if isinstance(target, ast.Name) else None:
+        case Array(buffer=Buffer(shape=(Const(value=1),))) as found:
+            return found
+        case Number(expr=Load()):
+            raise refuse(
+                "MS731", target, f"`{ast.unparse(target)}` stands for an element of a buffer, and is assigned",
+                help="store into the buffer: `A[i] = value`",
+            )  # fmt: skip
+    return None
 
 
 class Names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,20 @@ from mslang.diagnostics import Diagnostic, MsError, Span, problem
 
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 """Lines as Python counts them."""
+
+
+def parsed(text: str) -> ast.Module:
+    """A text as Python's tree. Python's warnings about it are not ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+def parsed_expression(text: str) -> ast.expr:
+    """An expression as Python's tree, as `parsed`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, mode="eval").body
 
 
 class Source:

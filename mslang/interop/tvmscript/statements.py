@@ -12,21 +12,22 @@ from mslang.interop.closed import Let
 from mslang.interop.tvmscript.aliases import element
 from mslang.interop.tvmscript.attributes import applies_to_rest, attributed, launch
 from mslang.interop.tvmscript.blocks import block, declare_axes
-from mslang.interop.tvmscript.buffers import ALLOCATIONS, Declared, allocation, pointed, pointer_of, view
+from mslang.interop.tvmscript.buffers import ALLOCATIONS, Declared, allocation, bind_place, pointed, pointer_of, view
 from mslang.interop.tvmscript.call_arguments import bound, dotted, needed
-from mslang.interop.tvmscript.constants import is_macro
+from mslang.interop.tvmscript.calls import cast
+from mslang.interop.tvmscript.constants import is_macro, macro_of, size_type
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.instructions import instruction
-from mslang.interop.tvmscript.jumps import breaks, jumps, straightened
+from mslang.interop.tvmscript.jumps import breaks, jumps, returns_nothing, straightened
 from mslang.interop.tvmscript.loops import launched, loops
 from mslang.interop.tvmscript.macros import called, expanded
-from mslang.interop.tvmscript.scope import Array, Macro, Names, Pointer, Scope, Unnamed, Value
+from mslang.interop.tvmscript.scope import Array, Names, Pointer, Scope, Unnamed, Value, one_element
 from mslang.interop.tvmscript.source import Refusal, refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_data, binary, condition, constant, data, index, plain_index
 from mslang.interop.tvmscript.vectors import elements, stored
 from mslang.ir import program as ir
-from mslang.ir.expr import FALSE, TRUE, Binary, Expr, Load, Symbol, Unary, Var, dtype_of
+from mslang.ir.expr import FALSE, TRUE, ZERO, Binary, Expr, Load, Symbol, Unary, Var, dtype_of
 from mslang.ir.program import Stmt
 from mslang.ir.visit import loads_of
 
@@ -136,15 +137,15 @@ class Statements:
                 return (ir.If(when, first, self.body(otherwise, scope.inner(), frame)),)
             case ast.With(items=items, body=inside):
                 return self.within(s, items, inside, scope, frame)
-            case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Return(value=None | ast.Constant(value=None)):
+            case ast.Expr(value=ast.Constant()) | ast.Pass():
                 return ()
-            case ast.Return(value=ast.expr() as value) if self.result is not None:
+            case ast.Return(value=ast.expr() as value) if self.result is not None and not returns_nothing(s):
                 returned = as_data(self.read.number(value, scope), self.result.dtype)
                 return (ir.Store(self.result.name, (), returned),)
             case ast.Break() if self.stops:
                 return (ir.Store(self.stops[-1].name, (), TRUE),)
             case ast.FunctionDef(name=name) if is_macro(s, self.read.aliases):
-                scope.bind(name, Macro(s, scope.names))
+                scope.bind(name, macro_of(s, scope, self.read))
                 return ()
             case ast.Expr(value=ast.Call() as call) if (macro := called(call, scope)) is not None:
                 return expanded(self, macro, call, scope, frame)
@@ -171,13 +172,31 @@ class Statements:
         of = self.read.value(target.value, scope)
         if not isinstance(of, Array):
             raise refuse("MS733", target, f"`{text_of(target.value)}` is not a buffer")
-        held, at = element(of, self.read.indices(target, of.buffer, scope), scope.ranges())
+        return self.put(of, self.read.indices(target, of.buffer, scope), value, scope)
+
+    def put(self, of: Array, indices: tuple[Expr, ...], value: Number, scope: Scope) -> Stmt:
+        """The store of a value, converted to the buffer's type."""
+        held, at = element(of, indices, scope.ranges())
         return ir.Store(held.name, at, as_data(value, held.dtype))
 
     def assign(
         self, target: ast.expr, value: ast.expr, scope: Scope, frame: Frame
     ) -> tuple[Stmt, ...] | ir.Let | ir.For:
-        """Bind a name to a buffer, an axis, a size or a value."""
+        """Bind a name to a buffer, an axis, a size or a value; store the value where the name is a buffer of one
+        element."""
+        made = self.declaration(target, value, scope, frame)
+        if made is not None:
+            return made
+        found = self.read.value(value, scope)
+        held = one_element(target, scope)
+        if held is not None:
+            return (self.put(held, (ZERO,), self.read.as_number(found, value, scope), scope),)
+        return self.bind(target, found, scope, frame)
+
+    def declaration(
+        self, target: ast.expr, value: ast.expr, scope: Scope, frame: Frame
+    ) -> tuple[Stmt, ...] | ir.For | None:
+        """Bind a name to a buffer, an axis, a thread, or an expression itself; None for another value."""
         name = dotted(value.func, self.read.aliases) if isinstance(value, ast.Call) else None
         if isinstance(value, ast.Call) and name is not None:
             if name.startswith("axis."):
@@ -192,7 +211,11 @@ class Statements:
                 given = bound(value, "thread", "extent")
                 tag = self.read.value(needed(value, given, "thread"), scope)
                 return launched(self, target.id, tag, needed(value, given, "extent"), value, scope)
-        return self.bind(target, self.read.value(value, scope), scope, frame)
+            if name == "meta_var" and isinstance(target, ast.Name):
+                # The expression, which is evaluated where the name stands.
+                scope.bind(target.id, self.read.value(value, scope))
+                return ()
+        return None
 
     def bind(self, target: ast.expr, value: Value, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
         """Bind a value to its name."""
@@ -251,16 +274,24 @@ class Statements:
     def annotated(
         self, target: ast.Name, kind: ast.expr, value: ast.expr | None, scope: Scope, frame: Frame
     ) -> tuple[Stmt, ...] | ir.Let | ir.For:
-        """`x: T.let = value`, `x: T.float32 = value`, `n: T.int32`."""
-        of = kind.value if isinstance(kind, ast.Subscript) else kind
+        """`x: T.let = value`, `x: T.float32 = value`, which converts the value, `n: T.int32`."""
+        if value is None and isinstance(kind, ast.Subscript):
+            raise refuse("MS731", kind, f"`{text_of(kind)}` has no counterpart here")
         if value is None:
-            dtype = self.read.value(ast.copy_location(ast.Call(of, [], []), kind), scope)
+            dtype = self.read.value(ast.copy_location(ast.Call(kind, [], []), kind), scope)
             return self.bind(target, dtype, scope, frame)
-        return self.assign(target, value, scope, frame)
+        made = self.declaration(target, value, scope, frame)
+        if made is not None:
+            return made
+        found = self.read.value(value, scope)
+        to = size_type(kind, self.read.aliases)
+        if to is not None and isinstance(found, Number | Array):
+            return self.let(target, cast(self.read.as_number(found, value, scope), to, folded=True), scope)
+        return self.let(target, found, scope) if isinstance(found, Number) else self.bind(target, found, scope, frame)
 
     def buffer(self, target: ast.Name, call: ast.Call, name: str, scope: Scope, frame: Frame) -> None:
         """`match_buffer` of a parameter or of a region, or an allocation."""
-        pointer = pointer_of(call, name, scope)
+        pointer = pointer_of(self.read, call, name, scope)
         if pointer is not None:
             scope.bind(target.id, pointed(self.read, self.declared, target, call, pointer, scope, frame))
             return
@@ -271,18 +302,8 @@ class Statements:
             found = view(self.read, self.declared, target, call, scope, frame)
             frame.views.append(found)
             made = found.buffer
-            self.placed(call, made, scope)
+            bind_place(self.declared, call, made, scope)
         scope.bind(target.id, Array(made))
-
-    def placed(self, call: ast.Call, view: ir.Buffer, scope: Scope) -> None:
-        """Bind the names of strides and of an offset in a view's declaration to the view's values."""
-        offset, strides = self.declared.place(view)
-        given = {k.arg: k.value for k in call.keywords}
-        named = given.get("strides")
-        pairs = list(zip(named.elts, strides, strict=False)) if isinstance(named, ast.List | ast.Tuple) else []
-        for e, value in (*pairs, (given.get("elem_offset"), offset)):
-            if isinstance(e, ast.Name) and isinstance(scope.names.get(e.id), Number):
-                scope.bind(e.id, index(value))
 
     # -------------------------------------------------------------- with
     def within(
@@ -329,9 +350,9 @@ class Statements:
                 return stored(self, elements(call, of, ast.Store()), value, scope, given.get("predicate"))
         match dotted(call.func, self.read.aliases):
             case "reads":
-                frame.reads = self.regions(call, scope)
+                frame.reads = self.read.regions(call, scope)
             case "writes":
-                frame.writes = self.regions(call, scope)
+                frame.writes = self.read.regions(call, scope)
             case "where":
                 for e in call.args:
                     found = plain_index(condition(self.read.number(e, scope), e))
@@ -370,14 +391,3 @@ class Statements:
         if constant(n) is not None or not any(isinstance(x, Load) for x in loads_of(n.expr)):
             return ()
         return self.let(ast.copy_location(ast.Name("unused", ast.Store()), e), n, scope)
-
-    def regions(self, call: ast.Call, scope: Scope) -> tuple[ir.Region, ...]:
-        """The regions of `T.reads` and `T.writes`, in a list or not."""
-        if call.keywords:
-            raise refuse("MS733", call, f"`{text_of(call.func)}` takes regions only")
-        match call.args:
-            case [ast.List(elts=given) | ast.Tuple(elts=given)]:
-                pass
-            case given:
-                pass
-        return tuple(self.read.region(e, scope) for e in given)

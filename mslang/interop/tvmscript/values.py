@@ -11,6 +11,7 @@ import ast
 
 import msgspec
 
+from mslang.interop.complement import complement
 from mslang.interop.tvmscript.source import refuse
 from mslang.ir.dtype import INDEX, bits, is_float, is_integer, is_unsigned, parts
 from mslang.ir.expr import BITS, COMPARISONS, LOGICAL, SHIFTS, Binary, Call, Cast, Const, Expr, Select, Unary, dtype_of
@@ -178,6 +179,13 @@ def _beside(n: Number, other: Number) -> Number:
 def with_expr(like: Number, expr: Expr) -> Number:
     """A number of the same type."""
     return Number(expr, like.dtype, like.index)
+
+
+def complemented(n: Number, at: ast.AST) -> Number:
+    """`~n`, of the same type."""
+    if n.dtype == "bool" or is_integer(n.dtype):
+        return with_expr(n, complement(n.expr, n.dtype))
+    raise refuse("MS733", at, f"`~` does not work on `{n.dtype}`")
 
 
 def binary(op: str, a: Number, b: Number, at: ast.AST) -> Number:

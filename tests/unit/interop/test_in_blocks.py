@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mslang.cli.main import main
+from mslang.diagnostics import MsError
 from mslang.interop import tvmscript
 from mslang.interop.in_blocks import in_blocks
 from mslang.ir.print import print_program
@@ -100,3 +101,62 @@ def test_a_loop_may_begin_where_another_one_says() -> None:
     )
     assert "block C_block[i: 4 @ opaque = i, j_axis: 8 @ opaque = j + 3] {" in text
     assert "where i - 3 <= j" in text
+
+
+BESIDE = """
+    for i in range(8):
+        x = {value}
+        with T.block("b"):
+            v = T.axis.spatial(8, i)
+            {block}
+        C[i] = {stored}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "stored", "wanted"),
+    [
+        ("A[i, 0]", "x", "block C_block[i: 8 = i] { C[i] = A[i, 0] }"),
+        ("i * 2", "T.Cast('float32', x)", "block C_block[i: 8 = i] { C[i] = f32(i * 2) }"),
+        ("A[i, 0]\n        y = x * x", "y + 1.0", "block C_block[i: 8 = i] { C[i] = A[i, 0] * A[i, 0] + 1.0 }"),
+    ],
+)
+def test_a_let_outside_of_the_block_is_replaced_by_its_value(value: str, stored: str, wanted: str) -> None:
+    text = print_program(made(BESIDE.format(value=value, block="B[v, v] = B[v, v] + A[v, v]", stored=stored)))
+    assert wanted in text and "let" not in text
+
+
+def test_a_let_that_a_binding_uses_stays() -> None:
+    text = print_program(
+        made("""
+    for i in range(4):
+        x = i * 2
+        with T.block("b"):
+            v = T.axis.spatial(8, x)
+            B[v, v] = B[v, v] + A[v, v]
+        C[x] = C[x] + 1.0
+""")
+    )
+    assert "let x = i * 2" in text and "block C_block[i: 4 @ opaque = i] { C[i * 2] += 1.0 }" in text
+
+
+@pytest.mark.parametrize("block", ["A[v, 0] = 1.0", "W = T.match_buffer(A[v, 0:8], (8,))\n            W[0] = 1.0"])
+def test_a_value_that_may_be_overwritten_is_refused(block: str) -> None:
+    body = BESIDE.format(value="A[i, 0]", block=block, stored="x")
+    with pytest.raises(MsError, match="`A`, which `x` is read from, may be written") as caught:
+        in_blocks(tvmscript.parse_one(HEAD + body))
+    assert caught.value.diagnostic.code == "MS731"
+
+
+def test_an_import_whose_text_has_an_error_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "k.py"
+    source.write_text(HEAD + BESIDE.format(value="A[i, 0]", block="B[v, v] = B[v, v] + A[v, v]", stored="x"))
+    assert main(["import", str(source)]) == 0
+    monkeypatch.setattr("mslang.interop.in_blocks._without_lets", lambda s, lets: s)
+    for words in (["import", str(source)], ["import", str(source), "-o", str(tmp_path / "k.ms")]):
+        capsys.readouterr()
+        assert main(words) == 1
+        said = capsys.readouterr().err
+        assert said.count("error[") == 1 and "error[MS115]" in said and ".ms:" in said

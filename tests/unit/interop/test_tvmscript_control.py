@@ -256,3 +256,92 @@ def test_calls_of_macros_that_are_refused(call: str, code: str) -> None:
     assert d.code == code
     assert d.span is not None
     assert text[: d.span.start].count("\n") == text.count("\n") - 1
+
+
+def capture(decorator: str) -> Program:
+    return brought(
+        'def f(A: T.Buffer((256,), "int32"), B: T.Buffer((16,), "int32")):\n'
+        "    for n in range(10):\n        put(A, B, n)\n",
+        f"n = 128\n@{decorator}\ndef put(a, b, at):\n    b[at] = a[n]\n\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("decorator", "wanted"),
+    [
+        ("T.macro", [128] * 10),
+        ("T.macro()", [128] * 10),
+        ("T.macro(hygienic=True)", [128] * 10),
+        ("T.macro(hygienic=False)", list(range(10))),
+        ("T.inline", [128] * 10),
+    ],
+)
+def test_a_macro_that_is_not_hygienic_uses_the_names_at_its_call(decorator: str, wanted: list[int]) -> None:
+    given = {"A": np.arange(256, dtype=np.int32), "B": np.zeros(16, np.int32)}
+    assert run(capture(decorator), given)["B"].tolist() == [*wanted, *[0] * 6]
+
+
+def test_whether_a_macro_is_hygienic_is_known() -> None:
+    before = "@T.macro(hygienic=flag())\ndef put(a):\n    a[0] = 1\n\n"
+    assert refusal('def f(A: T.Buffer((8,), "int32")):\n    put(A)\n', before)[0] == "MS732"
+
+
+def test_the_defaults_of_a_macro_have_the_values_where_it_is_defined() -> None:
+    p = brought(
+        'def f(A: T.Buffer((8,), "int32")):\n    for n in range(4):\n        put(A)\n',
+        "n = 5\n@T.inline\ndef put(to, at=n):\n    to[at] = to[at] + 1\n\n",
+    )
+    assert run(p, {"A": np.zeros(8, np.int32)})["A"].tolist() == [0, 0, 0, 0, 0, 4, 0, 0]
+
+
+@pytest.mark.parametrize("nothing", ["return", "return None"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(8):\n        if A[i] > 0:\n            {}\n        A[i] = 1",
+        "if A[0] > 0:\n        {}\n    A[1] = 1",
+        "A[0] = 1\n    {}\n    A[1] = 1",
+        "with T.sblock('b'):\n        A[0] = 1\n        {}",
+        "put(A)\n    A[1] = 1",
+    ],
+)
+def test_a_return_of_nothing_before_the_end_is_refused(body: str, nothing: str) -> None:
+    before = f"@T.inline\ndef put(a):\n    if a[0] > 0:\n        {nothing}\n    a[0] = 1\n\n"
+    found = refusal(f'def f(A: T.Buffer((8,), "int32")):\n    {body.format(nothing)}\n', before)
+    assert found[0] == "MS731" and "return" in found[1]
+
+
+@pytest.mark.parametrize("jump", ["return x", "continue", "break"])
+def test_jumps_out_of_a_macro_are_refused(jump: str) -> None:
+    before = f"@T.inline\ndef put(x):\n    if x > 0:\n        {jump}\n\n"
+    body = "for i in range(8):\n        put(x)\n        if i > x:\n            break\n    return x + 1"
+    code, said = refusal(f"def f(x: T.int32) -> T.int32:\n    {body}\n", before)
+    assert code == "MS731" and "leaves the macro `put`" in said
+
+
+@pytest.mark.parametrize("nothing", ["return", "return None"])
+def test_a_return_of_nothing_at_the_end_goes_without_saying(nothing: str) -> None:
+    p = brought(f'def f(A: T.Buffer((8,), "int32")):\n    A[0] = 1\n    {nothing}\n')
+    assert run(p, {"A": np.zeros(8, np.int32)})["A"][0] == 1
+    assert refusal(f"def f(x: T.int32) -> T.int32:\n    if x > 0:\n        {nothing}\n    return x\n")[0] == "MS731"
+
+
+def conditions(number: int) -> str:
+    """A loop with conditions after each other, inside each of which there may be a jump."""
+    each = "".join(
+        f"        if A[i] > {k}:\n            if A[i] < {k + 1}:\n                continue\n" for k in range(number)
+    )
+    return f'def f(A: T.Buffer((8,), "int32")):\n    for i in range(8):\n{each}        A[i] = 7\n'
+
+
+def test_what_follows_conditions_with_jumps_is_copied_a_limited_number_of_times() -> None:
+    assert print_program(brought(conditions(6))).count("A[i] = 7") == 64
+    for number in (7, 40):
+        code, said = refusal(conditions(number))
+        assert code == "MS731" and "copied more than 64 times" in said
+
+
+def test_conditions_that_always_jump_copy_nothing() -> None:
+    each = "".join(f"        if A[i] == {k}:\n            continue\n" for k in range(40))
+    p = brought(f'def f(A: T.Buffer((8,), "int32")):\n    for i in range(8):\n{each}        A[i] = 7\n')
+    assert print_program(p).count("A[i] = 7") == 1

@@ -96,3 +96,55 @@ def test_not_every_set_of_values_is_read() -> None:
 def test_values_that_the_file_does_not_give(text: str) -> None:
     (d,) = tvmscript.read(IMPORTS + text).diagnostics
     assert d.code == "MS732"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (f"@pytest.mark.parametrize('n', [8, size()])\ndef test(n):\n{program(4)}", 1),
+        (f"@pytest.mark.parametrize('n', [8, 16, size(), 2])\ndef test(n):\n{program(4)}", 3),
+        (f"def make(n):\n{program(4)}\nmake(4)\nmake(open('x').read())\n", 1),
+        (f"n = tvm.testing.parameter(8, size())\ndef test(n):\n{program(4)}", 1),
+        (f"def make(n):\n{program(4)}\ndef outer(k):\n    make(k)\nouter(3)\nouter(size())\n", 1),
+    ],
+)
+def test_values_that_the_file_does_not_give_beside_others_that_it_gives(text: str, wanted: int) -> None:
+    found = tvmscript.read(IMPORTS + text)
+    assert len(found.functions) == wanted
+    assert [d.code for d in found.diagnostics] == ["MS732"]
+
+
+def test_unknown_values_that_no_program_uses_do_not_matter() -> None:
+    text = f"@pytest.mark.parametrize('m', [1, size()])\ndef test(m, n=4):\n    print(m)\n    m = m\n{program(4)}"
+    assert read(text) == [("f32", [4])]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "from sizes import N",
+        "from sizes import M as N",
+        "import sizes as N",
+        "import N.sizes",
+        "from sizes import *",
+        "try:\n    from sizes import N\nexcept ImportError:\n    pass",
+        "def N():\n    pass",
+        "class N:\n    pass",
+    ],
+)
+def test_a_name_that_is_bound_again_is_unknown(change: str) -> None:
+    for text in (f"N = 4\n{change}\n", f"{change}\nN = 4\n"):
+        if "*" in change and text.startswith("from"):
+            continue
+        (d,) = tvmscript.read(IMPORTS + text + program(0, "(N,)")).diagnostics
+        assert d.code == "MS732"
+
+
+def test_other_imports_leave_names_known() -> None:
+    assert read("import N.M as x\nfrom sizes import N as y\nN = 4\n" + program(0, "(N,)")) == [("f32", [4])]
+
+
+def test_a_macro_that_is_defined_twice_is_unknown() -> None:
+    twice = "".join(f"@T.inline\ndef put(a):\n    a[0] = {k}.0\n" for k in range(2))
+    (d,) = tvmscript.read(f"{IMPORTS}{twice}@T.prim_func\ndef f(A: T.Buffer((4,))):\n    put(A)\n").diagnostics
+    assert d.code == "MS732"

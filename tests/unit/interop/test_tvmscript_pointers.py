@@ -5,6 +5,7 @@ import pytest
 
 from mslang.backend.reference.interpret import run
 from mslang.interop import tvmscript
+from mslang.ir.expr import Const
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
@@ -41,6 +42,15 @@ MATRIX = np.arange(24, dtype=np.float32).reshape(4, 6)
             "T.if_then_else(j < 2, 0., F[i, j - 2])",
         ),
         ("F = T.decl_buffer((4,), data=A.data, elem_offset=20)", "T.if_then_else(i < 3 or j < 2, 0., F[j - 2])"),
+        ("F = T.decl_buffer((4,), data=A.data, byte_offset=80)", "T.if_then_else(i < 3 or j < 2, 0., F[j - 2])"),
+        ("F = T.Buffer((4,), data=A.data, byte_offset=83)", "T.if_then_else(i < 3 or j < 2, 0., F[j - 2])"),
+        ('F = T.decl_buffer((4,), "float32", A.data, None, None, 80)', "T.if_then_else(i < 3 or j < 2, 0., F[j - 2])"),
+        (
+            'F = T.decl_buffer((4,), "float32", A.data, None, 20, "global")',
+            "T.if_then_else(i < 3 or j < 2, 0., F[j - 2])",
+        ),
+        ('F = T.decl_buffer((24,), data=A.data, byte_offset=0, layout="default")', "F[i * 6 + j]"),
+        ("F = T.decl_buffer((24,), data=A.data, byte_offset=None, layout=None)", "F[i * 6 + j]"),
     ],
 )  # fmt: skip
 def test_a_buffer_over_the_memory_of_another(declaration: str, element: str) -> None:
@@ -52,7 +62,7 @@ def test_a_buffer_over_the_memory_of_another(declaration: str, element: str) -> 
     wanted = MATRIX.copy()
     if "address_of" in declaration:
         wanted[:, :2] = 0
-    if "elem_offset" in declaration:
+    if "if_then_else(i < 3" in element:
         wanted[:3] = wanted[:, :2] = 0
     np.testing.assert_array_equal(got, wanted)
 
@@ -103,6 +113,20 @@ def test_a_parameter_is_matched_twice() -> None:
         ("A: T.Buffer((8,))", "F = T.decl_buffer((9,), data=A.data)", "not provably inside"),
         ("A: T.Buffer((8,), strides=(2,))", "F = T.decl_buffer((8,), data=A.data)", "not adjacent"),
         ("A: T.Buffer((8,))", "F = T.decl_buffer((4,), data=A.data, elem_offset=-1)", "its start"),
+        ("A: T.Buffer((8,))", "F = T.decl_buffer((4,), data=A.data, byte_offset=20)", "not provably inside"),
+        ("n: T.int32, A: T.Buffer((8,))", "F = T.decl_buffer((4,), data=A.data, elem_offset=n)", "not provably inside"),
+        (
+            "n: T.int32, A: T.Buffer((8,))",
+            "F = T.decl_buffer((4,), data=A.data, byte_offset=n * 4)",
+            "not provably inside",
+        ),
+        ("A: T.Buffer((8,))", "F = T.decl_buffer((8,), data=A.data, layout=T.TileLayout(T.S[8:1]))", "has a layout"),
+        ("A: T.Buffer((8,), layout=T.TileLayout(T.S[8:1]))", "A[0] = 1.0", "has a layout"),
+        (
+            "A: T.Buffer((8,))",
+            "F = T.alloc_buffer((8,), layout=T.TileLayout(T.S[8:1]))\n    G = T.decl_buffer((8,), data=F.data)",
+            "shares the memory of `F`",
+        ),
         ("A: T.Buffer((8,))", "F = T.decl_buffer((4,), data=A)", "not a pointer to a buffer"),
         ("a: T.handle", "T.evaluate(T.call_extern('int32', 'f', a))", "is a pointer"),
         ("A: T.Buffer((8,))", "F = T.Buffer((8,))", "nothing gives the memory"),
@@ -114,6 +138,36 @@ def test_refused(params: str, body: str, message: str) -> None:
     code, said = refusal(f"def f({params}):\n    {body}\n")
     assert code == "MS731"
     assert message in said
+
+
+@pytest.mark.parametrize("offset", ["elem_offset=4", "byte_offset=16", "byte_offset=19"])
+def test_the_offset_of_a_parameter(offset: str) -> None:
+    p = brought(f"def f(A: T.Buffer((8,), {offset})):\n    A[0] = 1.0\n")
+    assert p.params[0].buffer.offset == Const(4)
+
+
+def test_a_size_is_any_offset_of_a_parameter_and_the_offset_from_a_pointer() -> None:
+    p = tvmscript.parse_one(
+        HEAD + 'def f(n: T.int32, a: T.handle, b: T.handle("float32")):\n'
+        '    A = T.match_buffer(a, (8,), "float32", elem_offset=n)\n'
+        '    B = T.decl_buffer((8,), "float32", data=b, elem_offset=n)\n'
+        "    B[0] = A[0] + T.Cast('float32', n)\n"
+    )
+    n = p.dynamic[0]
+    assert [q.buffer.offset for q in p.params] == [None, n]
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "F = T.decl_buffer((4,), data=A.data, elem_offset=1, byte_offset=4)",
+        "F = T.sblock_alloc_buffer((4,), byte_offset=4)",
+        "F = T.match_buffer(A[0:4], (4,), byte_offset=4)",
+    ],
+)
+def test_offsets_that_tvm_does_not_take(declaration: str) -> None:
+    code, _ = refusal(f"def f(A: T.Buffer((8,))):\n    {declaration}\n    A[0] = 1.0\n")
+    assert code == "MS733"
 
 
 # ------------------------------------------------------------------ attributes and threads

@@ -147,3 +147,12 @@ def test_an_error_is_raised_with_all_it_found() -> None:
     with pytest.raises(MsError) as caught:
         tvmscript.parse(HEAD + "B[vi] = T.lgamma(A[vi])\n")
     assert [d.code for d in caught.value.diagnostics] == ["MS731"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_warnings_of_python_about_the_text_are_not_shown() -> None:
+    text = (
+        f"same = 1 is 1\npath = '\\d'\n{PLAIN}    B[0] = A[0]\n"
+        + "@T.prim_func\ndef g(C: 'T.Buffer((1 is 1,))'): pass\n"
+    )
+    assert [f.program.name for f in tvmscript.read(text).functions] == ["f"]

@@ -390,3 +390,23 @@ def test_an_index_beyond_32_bits_is_refused() -> None:
     with pytest.raises(MsError) as caught:
         to_graph(parse_program("program p(A: i8[3000000000], out B: i8[1]) { block b { B[0] = A[2999999999] } }"))
     assert caught.value.diagnostic.code == "MS745"
+
+
+@pytest.mark.parametrize(("dtype", "numpy"), [("u8", "uint8"), ("u16", "uint16"), ("i8", "int8"), ("i32", "int32")])
+def test_a_complement_has_the_type_of_its_operand(dtype: str, numpy: str) -> None:
+    graph = to_graph(
+        parse_program(f"program f(A: {dtype}[4], out B: {dtype}[4]) {{ block b[i: 4] {{ B[i] = popcount(A[i]) }} }}")
+    )
+    assert graph.count('"tirx.popcount"') == 1
+    (p,) = programs(graph.replace('"tirx.popcount"', '"tirx.bitwise_not"')).values()
+    given = np.array([0, 1, 100, 127], numpy)
+    np.testing.assert_array_equal(run(p, {"A": given})["B"], ~given)
+
+
+def test_round_is_that_of_tirx_and_not_that_of_older_versions() -> None:
+    graph = to_graph(parse_program("program f(A: f32[4], out B: f32[4]) { block b[i: 4] { B[i] = round(A[i]) } }"))
+    assert graph.count('"tirx.nearbyint"') == 1
+    (p,) = programs(graph.replace('"tirx.nearbyint"', '"tirx.round"')).values()
+    assert run(p, {"A": np.array([0.5, 1.5, 2.5, -0.5], np.float32)})["B"].tolist() == [0, 2, 2, 0]
+    with pytest.raises(MsError, match=r"`tir\.round`"):
+        programs(graph.replace('"tirx.nearbyint"', '"tir.round"'))
