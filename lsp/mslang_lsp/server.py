@@ -320,7 +320,7 @@ def _pin(address: str, value: Any) -> Value:
     match value:
         case str():
             return parse_pin(f"{address} = {value}")[1]
-        case list():
+        case list() if all(x is None or isinstance(x, int | float) for x in value):
             return tuple(value)
         case bool() | int() | float():
             return value

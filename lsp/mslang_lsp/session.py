@@ -6,6 +6,7 @@ import asyncio
 import os
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from lsprotocol import types
@@ -68,6 +69,7 @@ class MslangServer(LanguageServer):
         self._publishing: asyncio.Handle | None = None
         self._warming: asyncio.Handle | None = None
         self._jobs: set[asyncio.Future[ProgramAt | None]] = set()
+        self._failed: dict[tuple[str, int], Diagnostic] = {}
         self._previews = Worker(SHOW_SECONDS)
         self._runner = Worker(TRIAL_SECONDS)
 
@@ -186,6 +188,7 @@ class MslangServer(LanguageServer):
 
     def _changed(self) -> None:
         """Check all open documents again: they may use the file that changed."""
+        self._failed.clear()
         self._publish_soon()
         for path in self._documents:
             self._schedule_trials(path)
@@ -289,6 +292,7 @@ class MslangServer(LanguageServer):
         """Run the schedules of a file that have changed since they were run."""
         snapshot = self.snapshot
         module = snapshot.module(path)
+        self._trials = {at: found for at, found in self._trials.items() if at[0] != path or at[1] in module.items}
         for name in trial_names(module):
             key = trial_key(module, name)
             if self._trials.get((path, name), (None, ()))[0] == key:
@@ -318,16 +322,23 @@ class MslangServer(LanguageServer):
         """The program at an offset, from the worker process; waits at most `seconds`.
 
         Raises:
-            WorkerFailed: the process gave no answer.
-            TimeoutError: there was none in `seconds`.
+            WorkerFailed: the process gave no answer. With `seconds`, later questions about the item fail at once until
+                a text changes: each run might take `SHOW_SECONDS`.
+            TimeoutError: there was no answer in `seconds`.
         """
-        texts = dict(self.snapshot.texts)
-        run = self._previews.run("the preview", tasks.show, texts, self.packages, path, offset, seed, dict(pins))
-        job = asyncio.ensure_future(run)
+        snapshot = self.snapshot
+        item = snapshot.item(path, offset)
+        place = path, -1 if item is None else item.start
+        if seconds is not None and place in self._failed:
+            raise WorkerFailed(self._failed[place], transient=False)
+        args = dict(snapshot.texts), self.packages, path, offset, seed, dict(pins)
+        job = asyncio.ensure_future(self._previews.run("the preview", tasks.show, *args, patience=seconds))
         self._jobs.add(job)
         job.add_done_callback(self._forget)
+        if seconds is not None:
+            job.add_done_callback(partial(self._note_failure, snapshot, place))
         try:
-            # After a timeout the run goes on: its result is cached for the next request.
+            # After a timeout a run that has begun goes on: its result is cached for the next request.
             return await asyncio.wait_for(asyncio.shield(job), seconds)
         except asyncio.CancelledError:
             job.cancel()
@@ -337,6 +348,11 @@ class MslangServer(LanguageServer):
         self._jobs.discard(job)
         if not job.cancelled():
             job.exception()  # marks it as retrieved
+
+    def _note_failure(self, snapshot: Snapshot, place: tuple[str, int], job: asyncio.Future[ProgramAt | None]) -> None:
+        error = None if job.cancelled() else job.exception()
+        if isinstance(error, WorkerFailed) and not error.transient and snapshot is self.snapshot:
+            self._failed[place] = error.diagnostic
 
     def warm_up(self) -> None:
         """Start the process that shows programs before it is asked for one."""

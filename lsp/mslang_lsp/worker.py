@@ -43,20 +43,26 @@ class Worker:
         self._pool: Pool | None = None
         self._turn = asyncio.Lock()
 
-    async def run(self, doing: str, job: Callable[..., T], *args: object) -> T:
+    async def run(self, doing: str, job: Callable[..., T], *args: object, patience: float | None = None) -> T:
         """The result of a job. Cancelling drops a job that waits, and ends a running one within `GRACE`.
 
         Args:
             doing: what the job is, as the subject of a sentence: "the preview".
             job: a function of a module.
             args: its arguments, which are pickled.
+            patience: how many seconds it waits for its turn at most (None: as long as it takes).
 
         Raises:
             WorkerFailed: it raised, took more than its time or memory, or the process died.
+            TimeoutError: its turn did not come in `patience`.
         """
-        async with self._turn:
+        async with asyncio.timeout(patience):
+            await self._turn.acquire()
+        try:
             task = self.start().submit(job, args, seconds=self._seconds)
             outcome = await _outcome(task)
+        finally:
+            self._turn.release()
         if isinstance(outcome, Done):
             return outcome.value
         raise WorkerFailed(explanation(outcome, doing)[0], isinstance(outcome, Crashed | Cancelled))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ def load_clean(path: Path, name: str | None = None) -> Module:
 
 def _concerned(module: Module, name: str | None) -> list[tuple[str, Span]] | None:
     """The spans of an item and its dependencies; None for the whole file."""
-    from mslang.ide.findings import names_in
+    from mslang.ide.dependencies import names_in
     from mslang.sema.module import Found
 
     first = None if name is None else module.find(name)
@@ -72,6 +72,37 @@ def program_of(module: Module, name: str | None, sizes: Mapping[str, int]) -> Pr
     elif name not in module.programs:
         raise unknown_item("program", name, module.programs, module.path)
     return instantiate(module, name, own_sizes(module.programs[name], sizes))
+
+
+def size_names(module: Module, name: str) -> list[str]:
+    """The sizes of a program, or of the program that a schedule or space is for."""
+    from mslang.sema.module import Found
+    from mslang.syntax import tree
+
+    item = module.schedules.get(name) or module.spaces.get(name)
+    path = None if item is None else item.program
+    found = module.find(name if path is None else ".".join(n.text for n in path))
+    program = found.item if isinstance(found, Found) else None
+    return [s.name.text for s in program.sizes] if isinstance(program, tree.Program) else []
+
+
+def sizes_for(module: Module, name: str, given: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Those of the sizes given on the command line that the program of an item has; others are of other programs."""
+    known = size_names(module, name)
+    return {size: value for size, value in given if size in known}
+
+
+def require_known(given: Iterable[tuple[str, int]], known: Iterable[str], places: Sequence[str]) -> None:
+    """Raise MS703 if a size given on the command line is one of no program; `places` are what was named."""
+    from mslang.suggestions import did_you_mean
+
+    names = sorted(known)
+    for size, _ in given:
+        if size not in names:
+            first, *others = dict.fromkeys(places)
+            where = f"none of {', '.join(places)} has a" if others else f"{first} has no"
+            why = f"there are: {', '.join(names) or 'none'}"
+            raise MsError(problem("MS703", f"{where} size `{size}`", why=why, help=did_you_mean(size, names)))
 
 
 def own_sizes(program: tree.Program, sizes: Mapping[str, int]) -> dict[str, int]:

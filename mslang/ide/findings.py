@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from mslang.caching import cached
 from mslang.diagnostics import Diagnostic
+from mslang.ide.dependencies import depends_on
 from mslang.ide.keyed import Keyed
 from mslang.schedule.check import Checked, check_item
-from mslang.sema.module import Found, Module, Thing, Whole
-from mslang.sema.refer import dotted_names
+from mslang.sema.module import Found, Module
 from mslang.syntax import tree
 from mslang.transform.registries import Registry, registry_of
 
@@ -41,9 +39,10 @@ def _of_item(
 ) -> Checked:
     if not isinstance(placed.item, _CHECKED):
         return Checked()
-    # An item is checked again only if its text changed, or that of an item it names, or which names there are.
+    # An item is checked again only if its text changed, or that of an item it reaches, or which names there are. Those
+    # that it names do not suffice: the addresses of its pins are those of the fns that these call.
     registry = registry_of(module) if registry is None else registry
-    key = (placed.parsed.text, names, tuple(_dependencies(module, placed)), registry)
+    key = (names, depends_on(Found(module, placed)), registry)
     return _checked(Keyed(key, (module, placed.item, registry)))
 
 
@@ -54,34 +53,3 @@ def _weight(result: Checked, work: object) -> int:
 @cached(budget=1 << 21, weight=_weight, key=lambda work: work.key)
 def _checked(work: Keyed[tuple[Module, tree.AnyItem, Registry]]) -> Checked:
     return check_item(*work.value)
-
-
-def _dependencies(module: Module, placed: tree.PlacedItem) -> Iterator[tuple[str, str]]:
-    """What the names of an item mean, as text."""
-    if isinstance(placed.item, tree.Test):
-        # A test may ask about the blocks of any program of the module.
-        yield from ((n, module.items[n].parsed.text) for n in module.programs)
-    for name in names_in(placed):
-        thing = module.find(name)
-        if thing is not None:
-            yield name, meaning(thing)
-
-
-def names_in(placed: tree.PlacedItem) -> tuple[str, ...]:
-    """The names that an item mentions, dotted ones whole and each of their heads."""
-    return _names_in(Keyed(placed.parsed.text, placed.item))
-
-
-@cached(budget=1 << 20, weight=lambda names, item: 100 + len(item.key), key=lambda item: item.key)
-def _names_in(item: Keyed[tree.AnyItem]) -> tuple[str, ...]:
-    return dotted_names(item.value)
-
-
-def meaning(thing: Thing) -> str:
-    """What a name means, as text that changes when that does."""
-    match thing:
-        case Found(module=module, placed=placed):
-            return f"{module.path}\n{placed.parsed.text}"
-        case Whole(module=module, natives=natives):
-            return f"{natives}\n{'' if module is None else module.file.text}"
-    return thing.address

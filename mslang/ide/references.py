@@ -11,7 +11,7 @@ import msgspec
 from mslang.diagnostics import MsError, Span
 from mslang.ide.addresses import written_addresses
 from mslang.ide.definition import Location, declared_at
-from mslang.ide.findings import names_in
+from mslang.ide.dependencies import uses
 from mslang.ide.handles import same_handle
 from mslang.ide.snapshot import Snapshot
 from mslang.ide.target import Target, target_at
@@ -183,40 +183,37 @@ def _in_token(token: Token, text: str, addresses: dict[Span, str]) -> Iterator[S
 def concerned(snapshot: Snapshot, symbol: Symbol, files: Iterable[str]) -> frozenset[tuple[str, int]]:
     """The items that can name a declaration, by file and start: the one that it stands in, those that use it through
     others, and all that these use."""
-    uses: dict[tuple[str, int], set[tuple[str, int]]] = {}
+    edges: dict[tuple[str, int], set[tuple[str, int]]] = {}
     for path in files:
         try:
             module = snapshot.module(path)
         except MsError:
             continue
         for placed in module.file.items:
-            _follow(Found(module, placed), uses)
+            _follow(Found(module, placed), edges)
     home = snapshot.item(symbol.place.path, symbol.place.span.start)
     if home is None:
         return frozenset()
     own = os.path.realpath(symbol.place.path), home.start
     if isinstance(home.item, tree.Intrin) and home.item.name.span.shifted(home.start) != symbol.place.span:
         return frozenset({own})  # nothing inside of an instruction is seen from outside
-    through = {x for x in uses if own in _reached(x, uses)} | {own}
-    return frozenset(y for x in through for y in _reached(x, uses))
+    through = {x for x in edges if own in _reached(x, edges)} | {own}
+    return frozenset(y for x in through for y in _reached(x, edges))
 
 
-def _follow(found: Found, uses: dict[tuple[str, int], set[tuple[str, int]]]) -> tuple[str, int]:
+def _follow(found: Found, edges: dict[tuple[str, int], set[tuple[str, int]]]) -> tuple[str, int]:
     place = os.path.realpath(found.module.path), found.placed.start
-    if place in uses:
+    if place in edges:
         return place
-    mine = uses[place] = set()
-    things = [found.module.find(n) for n in names_in(found.placed)]
-    if isinstance(found.placed.item, tree.Test):
-        things += [Found(found.module, found.module.items[n]) for n in found.module.programs]
-    mine |= {_follow(t, uses) for t in things if isinstance(t, Found)}
+    mine = edges[place] = set()
+    mine |= {_follow(thing, edges) for _, thing in uses(found) if isinstance(thing, Found)}
     return place
 
 
-def _reached(start: tuple[str, int], uses: dict[tuple[str, int], set[tuple[str, int]]]) -> set[tuple[str, int]]:
+def _reached(start: tuple[str, int], edges: dict[tuple[str, int], set[tuple[str, int]]]) -> set[tuple[str, int]]:
     seen, queue = {start}, [start]
     while queue:
-        for following in uses.get(queue.pop(), ()):
+        for following in edges.get(queue.pop(), ()):
             if following not in seen:
                 seen.add(following)
                 queue.append(following)

@@ -11,8 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.diagnostics import Diagnostic, MsError
+from mslang.ide.dependencies import depends_on
 from mslang.ide.keyed import Keyed
-from mslang.ide.snapshot import depends_on
 from mslang.ir.program import Program
 from mslang.schedule.decisions import Decision
 from mslang.schedule.distribution import Number
@@ -23,7 +23,7 @@ from mslang.schedule.items import ItemValue
 from mslang.schedule.session import Session
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.statements import Step
-from mslang.schedule.strategies import machine_of, program_of, run_item
+from mslang.schedule.strategies import machine_of, program_of, run_item, sizes_of
 from mslang.schedule.trace import Label, Trace, Value
 from mslang.sema.module import Found
 from mslang.transform.outcome import Handle as Ref
@@ -99,27 +99,29 @@ def run(found: Found, seed: int = 0, pins: Mapping[str, Value] = NO_PINS) -> Run
     Raises:
         MsError: its program or target is faulty, so that nothing can be run.
     """
-    key = (found.item.name.text, tuple(depends_on(found)), seed, tuple(sorted(pins.items())))
+    key = (found.item.name.text, depends_on(found), seed, tuple(sorted(pins.items())))
     return _run(Keyed(key, (found, seed, pins)))
 
 
 @lru_cache(maxsize=64)
 def _run(work: Keyed[tuple[Found, int, Mapping[str, Value]]]) -> Run:
     found, seed, pins = work.value
-    machine = machine_of(found)
+    program = program_of(found)
+    world = World(
+        machine=machine_of(found),
+        sizes=sizes_of(found, program),
+        registry=registry_of(found.module),
+        module=found.module,
+    )
     recordings: list[_Recording] = []
-
-    registry = registry_of(found.module)
-
-    def world(recording: _Recording) -> World:
-        return World(machine=machine, on_step=recording.step, registry=registry)
 
     def recipe(session: Session) -> str | None:
         recording = _Recording(session)
         recordings.append(recording)
-        return run_item(session, ItemValue(found, found.item.name.text), world(recording))
+        value = ItemValue(found, found.item.name.text)
+        return run_item(session, value, replace(world, on_step=recording.step))
 
-    space = Space(program_of(found), recipe, name=found.item.name.text, registry=registry)
+    space = Space(program, recipe, name=found.item.name.text, registry=world.registry)
     try:
         candidate = space.sample(seed, pins)
     except MsError as error:

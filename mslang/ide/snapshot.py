@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
-from mslang.ide.findings import meaning, names_in
-from mslang.sema.module import Found, Module
+from mslang.sema.module import Module
 from mslang.sema.modules import Reader, load, read_disk
 from mslang.syntax import tree
 from mslang.syntax.query import item_at
@@ -59,22 +58,3 @@ class Snapshot:
     def item(self, path: str, offset: int) -> tree.PlacedItem | None:
         """The item of a file at an offset."""
         return item_at(self.module(path).file, offset)
-
-
-def depends_on(found: Found) -> Iterator[str]:
-    """The texts of an item and of all items that it names, transitively: everything that its run may depend on."""
-    seen: set[tuple[str, int]] = set()
-    queue = [found]
-    while queue:
-        this = queue.pop()
-        place = this.module.path, this.placed.start
-        if place in seen:
-            continue
-        seen.add(place)
-        yield meaning(this)
-        for name in names_in(this.placed):
-            thing = this.module.find(name)
-            if isinstance(thing, Found):
-                queue.append(thing)
-            elif thing is not None:
-                yield f"{name}: {meaning(thing)}"

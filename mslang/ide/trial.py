@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, Span
+from mslang.ide.dependencies import depends_on
 from mslang.ide.findings import findings
 from mslang.ide.keyed import Keyed
-from mslang.ide.snapshot import Snapshot, depends_on
+from mslang.ide.snapshot import Snapshot
 from mslang.schedule.space import Candidate, Rejection, Space
 from mslang.schedule.strategies import space_of
 from mslang.sema.module import Found, Module
@@ -56,12 +57,12 @@ def trial(snapshot: Snapshot, path: str, name: str, draws: int = DRAWS) -> tuple
     if placed is None or not isinstance(placed.item, tree.Schedule | tree.Space):
         return ()
     found = Found(module, placed)
-    return _trial(Keyed((name, tuple(depends_on(found)), draws), (found, draws)))
+    return _trial(Keyed((name, depends_on(found), draws), (found, draws)))
 
 
 def trial_key(module: Module, name: str) -> int:
     """A number that changes, in one process, when what `trial` finds of a schedule of the module may change."""
-    return hash(tuple(depends_on(Found(module, module.items[name]))))
+    return hash(depends_on(Found(module, module.items[name])))
 
 
 @lru_cache(maxsize=256)

@@ -1,9 +1,11 @@
 """The program at the cursor, and trial runs."""
 
+import pytest
+
 from mslang.diagnostics import Severity
 from mslang.ide.program_at import ProgramAt, program_at
 from mslang.ide.snapshot import Snapshot
-from mslang.ide.trial import trial, trial_names
+from mslang.ide.trial import trial, trial_key, trial_names
 from tests.unit.ide.marks import PATH, PROGRAM, after, in_schedule
 
 BODY = """    let tj ~ perfect_tile(mm.j, n = 2)
@@ -130,3 +132,66 @@ def test_a_statement_in_a_loop_is_shown_after_its_last_pass() -> None:
     found = program_at(*in_schedule(body))
     assert found is not None and found.passes == 3
     assert found.after.count("mark") == 3 and found.before.count("mark") == 2
+
+
+SIZED = """fn half(l: loop, n: int) {
+    let a, b = l.split([_, n])
+    return a
+}
+
+schedule s for mm_p {
+    let a, b = mm.i.split([_, M // 8])
+    if M > 16 { a.parallel() }
+    let h = half(mm.j, M // 16)
+}
+
+space all for mm_p = s
+"""
+
+
+@pytest.mark.parametrize("word", ["a, b = mm", "a.parallel", "h = half", "a, b = l", "all for"])
+def test_sizes_of_the_program_are_known(word: str) -> None:
+    found = program_at(*after(SIZED.replace(word, f"<|>{word}")))
+    assert found is not None and found.error is None
+    assert "a in 8, b in 8" in found.after or "a in 8 @ parallel, b in 8" in found.after
+
+
+NAMED = """use std.rules.{named}
+
+rule r(b: block) {
+    let l = b.loops()
+    l[0].parallel()
+}
+
+schedule s for mm_p {
+    let x ~ choose([1, 2])
+    apply(named("r"))
+}
+"""
+
+
+def test_a_rule_that_is_named_in_a_string_is_run() -> None:
+    found = program_at(*after(NAMED.replace("apply", "<|>apply")))
+    assert found is not None and found.error is None and "for i in 64 @ parallel" in found.after
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (NAMED, "l[0]", "l[9]"),
+        ("fn f(l: loop) { l.parallel() }\nschedule s for mm_p {\n    mm.i.f()\n}\n", "parallel()", "split([3, 5])"),
+    ],
+)
+def test_a_schedule_is_tried_again_when_what_it_reaches_changes(text: str, old: str, new: str) -> None:
+    first, second = (Snapshot({PATH: PROGRAM + t}) for t in (text, text.replace(old, new)))
+    assert trial(first, PATH, "s") == ()
+    assert trial_key(first.module(PATH), "s") != trial_key(second.module(PATH), "s")
+    assert [d.severity for d in trial(second, PATH, "s")] == [Severity.ERROR]
+
+
+def test_a_rule_that_an_imported_fn_names_is_one_of_the_file_that_runs() -> None:
+    texts = {"/w/a.ms": 'use std.rules.{named}\nfn go(b: block) {\n    named(b, "r")\n}\n'}
+    user = PROGRAM + NAMED.replace("use std.rules.{named}", 'use "./a.ms".{go}').replace('apply(named("r"))', "go(mm)")
+    first, second = (Snapshot({**texts, "/w/b.ms": t}) for t in (user, user.replace("l[0]", "l[2]")))
+    assert trial(first, "/w/b.ms", "s") == ()
+    assert trial_key(first.module("/w/b.ms"), "s") != trial_key(second.module("/w/b.ms"), "s")

@@ -179,6 +179,37 @@ def test_snapshots_follow() -> None:
     assert "is made from the name" in refused(at(two.replace("| k: M", "| <|>k: M")), "x")
 
 
+SHOWN = """schedule s for mm_p {
+    let mm_i, x = mm.i.split([_, 4])
+    reorder(mm_i, mm.j, x)
+}
+
+test "t" {
+    snapshot sample(s, mm_p, seed = 0).loops(mm) \"""
+        mm_i, j, x, k
+    \"""
+}
+"""
+
+
+def test_a_handle_in_a_snapshot_is_not_made_from_what_its_name_holds() -> None:
+    text = PROGRAM + SHOWN
+    changed = words("mm", "gg", text)
+    assert renamed(at(text.replace("block mm", "block <|>mm")), "gg") == {PATH: changed}
+    changed = re.sub(r"mm\[i: M|T\[i, j\] \+|A\[i,|mm\.i", lambda m: words("i", "row", m[0]), text)
+    assert renamed(at(text.replace("mm[i", "mm[<|>i")), "row") == {PATH: changed}
+    assert renamed(at(text.replace("let mm_i", "let <|>mm_i")), "o") == {PATH: words("mm_i", "o", text)}
+
+
+def test_a_word_of_a_snapshot_that_may_be_made_from_a_handle_stops_the_rename() -> None:
+    fused = SHOWN.replace("reorder(mm_i, mm.j, x)", "fuse(mm_i, x)").replace("mm_i, j, x, k", "mm_i_x_fused, j, k")
+    assert "is made from the name" in refused(at(PROGRAM.replace("block mm", "block <|>mm") + fused), "gg")
+    # In the other schedule an operation may make the word, so it is not known which of both is shown.
+    other = "schedule o for mm_p { mm.i.parallel() }\n"
+    both = SHOWN.replace('"t" {', '"t" {\n    check sample(o, mm_p, seed = 0).loops(mm).len() == 3')
+    assert "is made from the name" in refused(at(PROGRAM.replace("block mm", "block <|>mm") + other + both), "gg")
+
+
 # ------------------------------------------------------------------ files
 def test_imported_names_in_every_file() -> None:
     texts = {

@@ -1,5 +1,7 @@
 """Symbols, formatting, signature help, findings kept between edits."""
 
+import pytest
+
 from mslang.ide.findings import checked, findings
 from mslang.ide.formatting import formatting
 from mslang.ide.signature import signature_at
@@ -88,6 +90,38 @@ def test_an_item_is_checked_again_when_what_it_names_changes() -> None:
     assert findings(good.module(PATH)) == ()
     bad = good.with_text(PATH, text.replace("| k: M", "| l: M").replace("i, k", "i, l").replace("k, j", "l, j"))
     assert [d.code for d in findings(bad.module(PATH))] == ["MS204"]
+
+
+PART = """fn part(l: loop) {
+    let n ~ choose([1, 2, 4])
+    let a, b = l.split([_, n])
+    return a
+}
+
+schedule t for mm_p {
+    let inner = CALL
+    inner.parallel()
+}
+
+schedule best for mm_p = t with { "inner/n" = 4 }
+"""
+
+
+@pytest.mark.parametrize("call", ["part(mm.i)", "mm.i.part()"])
+def test_a_pin_is_checked_again_when_a_decision_of_an_fn_is_renamed(call: str) -> None:
+    text = PROGRAM + PART.replace("CALL", call)
+    good = Snapshot({PATH: text})
+    assert findings(good.module(PATH)) == ()
+    bad = good.with_text(PATH, text.replace("let n ~", "let m ~").replace("[_, n]", "[_, m]"))
+    assert [d.code for d in findings(bad.module(PATH))] == ["MS251"]
+
+
+def test_a_call_is_checked_again_when_an_fn_behind_it_samples() -> None:
+    text = PROGRAM + "fn a(l: loop) { l.b() }\nfn b(l: loop) { l.parallel() }\nschedule t for mm_p { a(mm.i) }\n"
+    good = Snapshot({PATH: text})
+    assert findings(good.module(PATH)) == ()
+    bad = good.with_text(PATH, text.replace("l.parallel()", "let n ~ choose([1, 2])"))
+    assert {d.code for d in findings(bad.module(PATH))} == {"MS264"}
 
 
 def test_findings_follow_another_files_unsaved_text() -> None:

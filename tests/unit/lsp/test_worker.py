@@ -98,3 +98,16 @@ def test_a_short_job_that_is_cancelled_leaves_the_process_as_it_is() -> None:
         assert await process_of(worker) == first
 
     with_worker(go)
+
+
+def test_a_job_whose_turn_does_not_come_is_dropped() -> None:
+    async def go(worker: Worker) -> None:
+        first = await process_of(worker)
+        running = asyncio.ensure_future(worker.run("the preview", time.sleep, 0.5))
+        await asyncio.sleep(0.05)
+        with pytest.raises(TimeoutError):
+            await worker.run("the preview", os._exit, 7, patience=0.1)
+        await running
+        assert await worker.run("asking", os.getpid, patience=60.0) == first
+
+    with_worker(go)
