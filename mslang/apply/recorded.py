@@ -9,6 +9,7 @@ timed there too, and was not faster: tuning times it along with the best.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import msgspec
@@ -26,7 +27,7 @@ from mslang.schedule.space import Candidate
 from mslang.sema.module import Module
 from mslang.sema.program import parse_program
 from mslang.target.description import Target
-from mslang.tune.record import Outcome, Record
+from mslang.tune.record import TRIED, Outcome, Record
 from mslang.tune.recording import lower_bound
 from mslang.tune.stores import Store, text_of
 
@@ -106,13 +107,14 @@ class FromRecords(msgspec.Struct, frozen=True):
         """What the candidate of a hash cost when it was timed together with a record: by its last record of that run.
 
         A run that took its time over from an earlier one has no such record: then the last of that compiler counts.
+        Infinite where it failed; None where it was not tried.
         """
         same = record.target, record.machine, record.compiler
         found = (r for r in self.store.records(record.workload) if isinstance(r, Record) and r.candidate == other)
-        there = [r for r in found if (r.target, r.machine, r.compiler) == same and r.cold in (None, record.cold)]
+        tried = (r for r in found if r.result.outcome in TRIED and r.conditions in (None, record.conditions))
+        there = [r for r in tried if (r.target, r.machine, r.compiler) == same]
         last = ([r for r in there if r.run == record.run] or there)[-1:]
-        costs = [lower_bound(r) if r.result.outcome is Outcome.CUT_OFF else r.cost for r in last]
-        return costs[0] if costs else None
+        return next(map(_least_cost, last), None)
 
     def _how(self, record: Record, program: Program) -> str:
         time = "" if record.seconds is None else f", {seconds_text(record.seconds)} on {record.device}"
@@ -137,6 +139,12 @@ class FromRecords(msgspec.Struct, frozen=True):
         if targets:
             return f"no record for the target {target.name}; there are some for {', '.join(targets)}"
         return f"no record of this machine; there are some of {', '.join(machines)} (`--machine`)"
+
+
+def _least_cost(record: Record) -> float:
+    """The least that a candidate costs; infinite where it failed."""
+    cost = lower_bound(record) if record.result.outcome is Outcome.CUT_OFF else record.cost
+    return math.inf if cost is None else cost
 
 
 def _failure(record: Record, error: MsError) -> str:

@@ -16,7 +16,7 @@ from mslang.diagnostics import MsError, problem
 from mslang.sema.module import Module
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
-from mslang.target.machine import this_machine
+from mslang.tune.database import machine_for
 from mslang.tune.stores import Store
 
 ORDER = ("db", "dispatch", "default")
@@ -60,12 +60,11 @@ def _pass(name: str, sources: Sources, before_default: bool) -> Pass:
     back_end = serving(sources.target)
     match name:
         case "db":
-            machine = this_machine() if back_end.device is None else this_machine().with_device(back_end.device())
             store = sources.store if sources.store is not None else _nothing()
             # Tuning times the default schedule where the back end has none of its own.
             other = ByDefault(back_end) if before_default and back_end.default is None else None
-            machine_key = sources.machine or machine.key
-            return FromRecords(store, machine_key, back_end.version(), sources.module, back_end, other)
+            machine = sources.machine or machine_for(back_end).key
+            return FromRecords(store, machine, back_end.version(), sources.module, back_end, other)
         case "dispatch":
             return dispatch(sources.patterns)
         case "default":

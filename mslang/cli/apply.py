@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mslang.cli.applying import applied, passes_arguments
 from mslang.cli.common import UsageError, add_sizes, emit, note, read_text, split_item
-from mslang.cli.items import load_clean, program_of
+from mslang.cli.items import load_clean, program_of, size_names, sizes_for
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.source_files import write_source
 from mslang.diagnostics import MsError
@@ -64,11 +64,11 @@ def run(args: argparse.Namespace) -> int:
     names = list(module.programs) if name is None else [name]
     if not names:
         raise UsageError(f"{path} has no program")
-    sizes = {n: {s.name.text for s in p.sizes} for n, p in module.programs.items()}
+    known = {size for n in names for size in size_names(module, n)}
     for size, _ in args.sizes:
-        if not any(size in sizes.get(n, ()) for n in names):
+        if size not in known:
             raise UsageError(f"--set: no program of {path} has a size `{size}`")
-    given = {n: {s: v for s, v in args.sizes if s in sizes.get(n, ())} for n in names}
+    given = {n: sizes_for(module, n, args.sizes) for n in names}
     programs = [program_of(module, n, given[n]) for n in names]
     found = applied(args, args.passes, module, path, programs, named_target(args.target))
     made = [_schedule(each, module, args.target, given[each.source.name]) for each in found]

@@ -6,6 +6,7 @@ import argparse
 import os
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +131,7 @@ def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any
         )
     candidate = chosen.candidate
     if candidate.decisions and args.seed is None and args.record is None and not args.pins:
-        candidate = _recorded(args, chosen, target, back_end.version()) or candidate
+        candidate = _recorded(args, chosen, machine, back_end) or candidate
     parts = [LibraryPart(candidate.program, machine)]
     parts += [LibraryPart(case.applied.program, machine, case.bucket) for case in chosen.cases]
     for part in parts:
@@ -139,18 +140,18 @@ def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any
     return chosen, back_end, parts
 
 
-def _recorded(args: argparse.Namespace, chosen: Chosen, target: Target, compiler: str) -> Candidate | None:
+def _recorded(args: argparse.Namespace, chosen: Chosen, target: Target, back_end: BackEnd[Any]) -> Candidate | None:
     """The fastest candidate of the schedule that is on record for this machine, target and compiler; where there is
     none, the fastest by another compiler."""
     from mslang.ir.equal import structural_hash
-    from mslang.tune.database import Database
+    from mslang.tune.database import Database, machine_for
 
+    compiler, machine = back_end.version(), machine_for(back_end).key
     file = args.db or split_item(args.item)[0].parent / ".mslang" / "records.db"
     if args.db is not None or file.exists():
         with Database(file, read_only=True) as database:
-            own = database.top(chosen.space.program, CONSIDERED, target=target.name, compiler=compiler)
-            others = database.top(chosen.space.program, CONSIDERED, target=target.name)
-            records = own + [r for r in others if r.compiler != compiler]
+            top = partial(database.top, chosen.space.program, CONSIDERED, target=target.name, machine=machine)
+            records = [*top(compiler=compiler), *(r for r in top() if r.compiler != compiler)]
         for record in records:
             try:
                 candidate = chosen.space.replay(msgspec.json.decode(record.decisions))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mslang.cli.common import UsageError, add_back_end, add_native, add_pins, add_sizes, natural, split_item
-from mslang.cli.items import load_clean, only, program_of, unknown_item
+from mslang.cli.items import load_clean, only, program_of, sizes_for, unknown_item
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.schedule.decisions import PinError, shown
 from mslang.schedule.interpret import World
@@ -126,18 +126,28 @@ def _named(module: Module, name: str | None, program: bool) -> str:
     return name
 
 
-def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], None] | None = None) -> Chosen:
-    """The candidate that the arguments select; prints warnings about repaired pins."""
+def choose(
+    args: argparse.Namespace,
+    target: Target,
+    on_step: Callable[[Step], None] | None = None,
+    *,
+    among_others: bool = False,
+) -> Chosen:
+    """The candidate that the arguments select; prints warnings about repaired pins.
+
+    Args:
+        args: those of `candidate_arguments`.
+        target: the machine.
+        on_step: is called with each step of the schedule.
+        among_others: sizes that the program does not have are those of other items.
+    """
     path, name = split_item(args.item)
     module = load_clean(path, name)
     items = {**module.schedules, **module.spaces}
     name = _named(module, name, program=getattr(args, "apply", None) is not None)
-    sizes = _sizes(module, dict(args.sizes))
+    sizes = sizes_for(module, name, args.sizes) if among_others else _sizes(module, dict(args.sizes))
     world = World(machine=target, on_step=on_step)
-    if name in items:
-        space = space_of(module, name, world=world, sizes=sizes)
-    else:
-        space = Space(program_of(module, name, sizes), lambda _: None, name=name, item=False)
+    space = _space(module, name, sizes, world)
     found: Applied | None = None
     if getattr(args, "apply", None) is not None:
         if name in items:
@@ -147,7 +157,9 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
     elif getattr(args, "record", None) is None:
         candidate = _sampled(space, args.seed or 0, pins_of(args.pins), args.strict)
     else:
-        record = _record(args, path, space.program)
+        record, program = _record(args, path, space.program)
+        if program is not space.program:
+            space = _space(module, name, sizes, world, program)
         if name in items:
             candidate = space.replay(msgspec.json.decode(record.decisions), strict=args.strict)
             _warn_of_another(candidate, record, f"{module.path}:{space.program.name}")
@@ -162,6 +174,14 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
     machine = machine_of(item, target) if name in items and isinstance(item, Found) else given
     served = () if found is None else (found.cases, found.backend)
     return Chosen(candidate, space, name, machine, module, *served)
+
+
+def _space(module: Module, name: str, sizes: Mapping[str, int], world: World, program: Program | None = None) -> Space:
+    """The space of a schedule or space; of a program, which is its only candidate as it is. `program`: what is
+    scheduled (None: the item's program, with `sizes`)."""
+    if name in module.schedules or name in module.spaces:
+        return space_of(module, name, program, world, sizes)
+    return Space(program or program_of(module, name, sizes), lambda _: None, name=name, item=False)
 
 
 def _applied(
@@ -219,8 +239,10 @@ def pins_of(pins: list[tuple[str, str]]) -> dict[str, Value]:
     return found
 
 
-def _record(args: argparse.Namespace, path: Path, program: Program) -> Record:
-    """The record of this program that `--record` names."""
+def _record(args: argparse.Namespace, path: Path, program: Program) -> tuple[Record, Program]:
+    """The record that `--record` names, and what it is of: this program, or this one for a bucket of its sizes."""
+    from mslang.cli.common import note
+    from mslang.ir.buckets import buckets_of, restricted
     from mslang.ir.equal import workload_hash
     from mslang.tune.database import Database
 
@@ -229,16 +251,21 @@ def _record(args: argparse.Namespace, path: Path, program: Program) -> Record:
     file = args.db or path.parent / ".mslang" / "records.db"
     with Database(file, read_only=True) as database:
         record = database.record(args.record)
-    if record.workload != workload_hash(program):
-        raise MsError(
-            problem(
-                "MS604",
-                f"record {args.record} is of another program",
-                why=f"it is of {record.program}, with other sizes or statements",
-                help="name the program it was made for, with the same `--set`",
-            )
+    if record.workload == workload_hash(program):
+        return record, program
+    for bucket in buckets_of(program):
+        part = restricted(program, bucket)
+        if record.workload == workload_hash(part):
+            note(f"record {args.record} is for {bucket.text}")
+            return record, part
+    raise MsError(
+        problem(
+            "MS604",
+            f"record {args.record} is of another program",
+            why=f"it is of {record.program}, with other sizes or statements",
+            help="name the program it was made for, with the same `--set`",
         )
-    return record
+    )
 
 
 def _warn_of_another(candidate: Candidate, record: Record, program: str) -> None:

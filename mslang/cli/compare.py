@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +23,9 @@ from mslang.cli.common import (
     positive,
     split_item,
 )
+from mslang.cli.items import require_known, size_names
 from mslang.cli.main import DONE, FINDINGS
+from mslang.cli.time_limits import seconds_alone, seconds_together
 from mslang.diagnostics import MsError, problem
 from mslang.ir.buckets import at_sizes
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from mslang.runtime.timing import Timing
     from mslang.target.description import Target
     from mslang.tune.comparison import Compared, Gap
-    from mslang.tune.job import Built
+    from mslang.tune.job import Built, Prepared
     from mslang.tune.scale import Scale
     from mslang.tune.workers import Workers
 
@@ -105,20 +107,22 @@ def run(args: argparse.Namespace) -> int:
 
     chosen = _chosen(args, host())
     first = next(iter(chosen.values()))
-    _require_one_program(chosen)
-    functions = [_function(text) for text in args.functions]
+    at = [] if args.at is None else [args.at]
+    for c in chosen.values():
+        require_all_sizes(c.space.program, at, dict(args.sizes))
+    _require_one_program(chosen, {} if args.at is None else args.at.sizes)
+    functions = _functions(args.functions, chosen)
     if len(chosen) + len(functions) < 2:
         raise UsageError("a single item cannot be compared", "name another schedule, a --record, or a function --with")
     back_end, target = compiling(first.target, host(), args.backend)
     require_runnable(back_end, target)
-    plain, at = first.space.program, [] if args.at is None else [args.at]
-    require_all_sizes(plain, at, dict(args.sizes))
+    plain = first.space.program
     scale = scale_of(at_sizes(plain, args.at.sizes) if at else plain, target)
     with scratch_folder() as folder, Workers(1) as workers:
         job = PrepareJob(plain, target, folder, seed=0, allow_native=args.allow_native, instances=tuple(at))
-        workers.prepare(job)
+        prepared = workers.prepare(job)
         entrants = [*_built(chosen, args, target, workers), *_peers(functions, plain)]
-        found = _timed(entrants, folder, args, workers)
+        found = _timed(entrants, folder, args, workers, prepared)
     return _tell(found, scale, args.json)
 
 
@@ -127,15 +131,15 @@ def _chosen(args: argparse.Namespace, target: Target) -> dict[str, Chosen]:
     given = {"pins": [], "strict": True, "program_target": None}
     found: dict[str, Chosen] = {}
     for item in args.items:
-        found[_fresh(item, found)] = choose(
-            argparse.Namespace(**{**vars(args), **given, "item": item, "record": None}), target
-        )
+        one = argparse.Namespace(**{**vars(args), **given, "item": item, "record": None})
+        found[_fresh(item, found)] = choose(one, target, among_others=True)
+    require_known(args.sizes, {size for c in found.values() for size in size_names(c.module, c.name)}, args.items)
     # A record replays on its program: the schedule that is compared with it may be another one than it was found in.
     program = next(iter(found.values())).space.program.name
     of_program = f"{split_item(args.items[0])[0]}:{program}"
     for number in args.record:
         one = argparse.Namespace(**{**vars(args), **given, "item": of_program, "record": number})
-        found[_fresh(f"record {number}", found)] = choose(one, target)
+        found[_fresh(f"record {number}", found)] = choose(one, target, among_others=True)
     return found
 
 
@@ -143,10 +147,11 @@ def _fresh(name: str, taken: Collection[str]) -> str:
     return name if name not in taken else f"{name} #{len(taken) + 1}"
 
 
-def _require_one_program(chosen: dict[str, Chosen]) -> None:
+def _require_one_program(chosen: dict[str, Chosen], sizes: Mapping[str, int]) -> None:
+    """Raise MS708 unless all compute the same at the sizes of the call."""
     from mslang.ir.equal import workload_hash
 
-    hashes = {name: workload_hash(c.space.program) for name, c in chosen.items()}
+    hashes = {name: workload_hash(at_sizes(c.space.program, sizes)) for name, c in chosen.items()}
     (first, wanted), *others = hashes.items()
     for name, hash in others:
         if hash != wanted:
@@ -158,6 +163,14 @@ def _require_one_program(chosen: dict[str, Chosen]) -> None:
                     help="name schedules of one program, with the same sizes (`--set`)",
                 )
             )
+
+
+def _functions(texts: Sequence[str], taken: Collection[str]) -> dict[str, tuple[Path, str]]:
+    """The functions by the names under which they are shown: as they are given, for files may have one name."""
+    found: dict[str, tuple[Path, str]] = {}
+    for text in texts:
+        found[_fresh(text, (*taken, *found))] = _function(text)
+    return found
 
 
 def _function(text: str) -> tuple[Path, str]:
@@ -180,13 +193,15 @@ def _built(chosen: dict[str, Chosen], args: argparse.Namespace, target: Target, 
     return [Entrant(name, program, workers.built(p)) for name, program, p in pending]
 
 
-def _peers(functions: Sequence[tuple[Path, str]], program: Program) -> list[Entrant]:
+def _peers(functions: Mapping[str, tuple[Path, str]], program: Program) -> list[Entrant]:
     from mslang.tune.python_function import built_function
 
-    return [Entrant(f"{file.name}:{name}", program, built_function(file, name, program)) for file, name in functions]
+    return [Entrant(shown, program, built_function(file, name, program)) for shown, (file, name) in functions.items()]
 
 
-def _timed(entrants: Sequence[Entrant], folder: str, args: argparse.Namespace, workers: Workers) -> dict[str, Compared]:
+def _timed(
+    entrants: Sequence[Entrant], folder: str, args: argparse.Namespace, workers: Workers, prepared: Prepared | None
+) -> dict[str, Compared]:
     """Each alone first, as one that is wrong or crashes must not take the others with it."""
     from mslang.runtime.timing import Limits
     from mslang.tune.comparison import Compared
@@ -196,19 +211,22 @@ def _timed(entrants: Sequence[Entrant], folder: str, args: argparse.Namespace, w
     once = Limits(repeats=3, max_repeats=3, min_repeat=0.001, max_total=1.0, cache=args.cache)
     found: dict[str, Compared] = {}
     sound: list[tuple[str, Program, Built]] = []
+    calls: list[float] = []
     for name, program, built in entrants:
-        result = built.result or workers.measure(MeasureJob(program, built, folder, once, dense=True))
+        job = MeasureJob(program, built, folder, once, dense=True)
+        result = built.result or workers.measure(job, seconds_alone(once, prepared))
         found[name] = Compared(result)
-        if result.outcome is Outcome.MEASURED:
+        if result.outcome is Outcome.MEASURED and result.timing is not None:
             sound.append((name, program, built))
+            calls.append(result.timing.median)
     if not sound:
         return found
     seconds = args.seconds * len(sound)
     limits = Limits(
         repeats=15, max_repeats=MOST_ROUNDS, min_repeat=0.004, max_total=seconds, spread=SPREAD, cache=args.cache
     )
-    job = CompareJob(tuple((p, b) for _, p, b in sound), folder, limits, seconds)
-    together = workers.compare(job, 30.0 + 3.0 * seconds)
+    turns = CompareJob(tuple((p, b) for _, p, b in sound), folder, limits, seconds)
+    together = workers.compare(turns, seconds_together(seconds, calls))
     if together is None:
         lost = Compared(Result(Outcome.CRASH, "timing it with the others ended the process"))
         together = (lost,) * len(sound)

@@ -14,7 +14,7 @@ from mslang.cli.db_transfer import export, import_rows, merge_stores, prune, tra
 from mslang.cli.main import DONE, FINDINGS
 from mslang.runtime.timing import Timing
 from mslang.target.machine import this_machine
-from mslang.tune.database import Database
+from mslang.tune.database import Database, keys_here
 from mslang.tune.record import INCUMBENT, Record
 from mslang.tune.transfer import line_of
 
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _top(database: Database, args: argparse.Namespace) -> int:
     known = database.machines()
-    machine = this_machine().key if args.machine is None else machine_key(known, args.machine)
+    machine = None if args.machine is None else machine_key(known, args.machine)
     hashes = workload_hashes(database, args.program)
     records = [r for h in hashes for r in database.top(h, args.n, machine=machine)]
     records.sort(key=lambda r: r.cost or 0.0)
@@ -95,14 +95,15 @@ def _top(database: Database, args: argparse.Namespace) -> int:
     return _print_records(records[: args.n], args.json)
 
 
-def _why_none(database: Database, programs: Sequence[str | None], machine: str) -> str:
-    """Why no record of a machine is shown, and what to do."""
-    there = (r for h in programs for r in database.records(h, machine=machine))
+def _why_none(database: Database, programs: Sequence[str | None], machine: str | None) -> str:
+    """Why no record of a machine (None: this one) is shown, and what to do."""
+    keys = keys_here(database.known_machines()) if machine is None else (machine,)
+    there = (r for h in programs for key in keys for r in database.records(h, machine=key))
     if any(isinstance(r, Record) and r.cost is not None for r in there):
         return "each candidate with a time failed when it was last measured: `mslang db export` gives all records"
     known = database.machines()
-    whose = "this machine" if machine == this_machine().key else known.get(machine) or "that machine"
-    others = ", ".join(sorted({name for key, name in known.items() if key != machine}))
+    whose = "this machine" if this_machine().key in keys else known.get(keys[0]) or "that machine"
+    others = ", ".join(sorted({name for key, name in known.items() if key not in keys}))
     return f"no record has a time of {whose}: `mslang db export` gives all, `mslang run` measures one" + (
         f"; `--machine` takes {others}" if others else ""
     )

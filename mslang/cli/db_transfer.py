@@ -75,7 +75,7 @@ def import_rows(args: argparse.Namespace) -> int:
     if _is_of_tvm(args.source):
         return _import_from_tvm(args)
     with ExitStack() as opened:
-        lines = sys.stdin if str(args.source) == "-" else opened.enter_context(args.source.open("rb"))
+        lines = sys.stdin.buffer if str(args.source) == "-" else opened.enter_context(args.source.open("rb"))
         rows = read_lines(lines, str(args.source))
         bad, first = until_first(rows)
         if first is None:
@@ -154,6 +154,8 @@ def _export_to_tvm(database: Database, args: argparse.Namespace, programs: list[
 
     if args.folder is None:
         raise UsageError("no folder is given", help="mslang db export --format tvm DIR")
+    if args.outcome is not None:
+        raise UsageError("--outcome goes with JSON lines", "leave it out: only records that have a time are written")
     done = export_from(database, args.folder, programs, {"kind": "llvm", "keys": ["cpu"]})
     return _moved(done, "written to", args.folder, args.json)
 

@@ -12,6 +12,7 @@ from mslang.cli.call_sizes import at_argument, require_all_sizes
 from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose, program_target_argument
 from mslang.cli.common import UsageError, emit, note
 from mslang.cli.main import DONE, FINDINGS
+from mslang.cli.time_limits import seconds_alone
 from mslang.ir.buckets import at_sizes
 
 if TYPE_CHECKING:
@@ -86,10 +87,11 @@ def _run(args: argparse.Namespace, chosen: Chosen, back_end: BackEnd[Any], targe
     scale = scale_of(at_sizes(plain, sizes) if sizes else plain, target)
     with scratch_folder() as folder, Workers(1) as workers:
         instances = () if at is None else (at,)
-        workers.prepare(PrepareJob(plain, target, folder, seed=0, allow_native=native, instances=instances))
+        prepared = workers.prepare(PrepareJob(plain, target, folder, seed=0, allow_native=native, instances=instances))
         built = workers.built(workers.build(BuildJob(program, target, native, back_end)))
         limits = Limits(repeats=15, max_repeats=60, min_repeat=0.01, max_total=3.0, spread=0.005)
-        result = built.result or workers.measure(MeasureJob(program, built, folder, limits, dense=True))
+        job = MeasureJob(program, built, folder, limits, dense=True)
+        result = built.result or workers.measure(job, seconds_alone(limits, prepared))
     hash = structural_hash(program)
     timing = result.timing
     if args.json:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.cli.candidates import warn
 from mslang.cli.common import (
-    UsageError,
     add_back_end,
     add_native,
     add_sizes,
@@ -23,30 +21,23 @@ from mslang.cli.common import (
     positive,
     processes,
     read_text,
-    split_item,
 )
-from mslang.cli.items import load_clean, unknown_item
+from mslang.cli.items import unknown_item
 from mslang.cli.main import DONE, FINDINGS, INTERRUPTED, UNAVAILABLE
 from mslang.cli.render import print_error
-from mslang.cli.tune_write import Chosen, write_all
+from mslang.cli.tune_plan import planned
+from mslang.cli.tune_write import Chosen, Written, standing_in, write_all
 from mslang.cli.views.choose import view_for
 from mslang.cli.views.summary import overview, summary
-from mslang.diagnostics import MsError, RequireFailed, ScheduleError, TargetError
-from mslang.schedule.interpret import World
-from mslang.schedule.space import Candidate, NoCandidate
-from mslang.schedule.strategies import space_of
+from mslang.diagnostics import MsError, TargetError
 from mslang.tune.budget import Budget, parse_seconds
 from mslang.tune.log_folder import LogFolder
 from mslang.tune.record import Outcome
 from mslang.tune.scale import Scale, scale_of
 from mslang.tune.task_scheduler import BUILT_IN
-from mslang.tune.tasks import Named, tasks_of
 
 if TYPE_CHECKING:
-    from mslang.sema.module import Module
-    from mslang.target.description import Target
     from mslang.tune.callbacks import Callback
-    from mslang.tune.duplicates import Group
     from mslang.tune.progress import Finished
     from mslang.tune.task_scheduler import TaskScheduler
 
@@ -153,9 +144,6 @@ TRIALS = 64
 SCHEDULER = "gradient"
 """The default task scheduler."""
 
-STALE = "MS254"
-"""The code of an invalid pin."""
-
 
 def run(args: argparse.Namespace) -> int:
     """Tune all that is named in one session; all arguments are checked before the first search."""
@@ -171,70 +159,19 @@ def run(args: argparse.Namespace) -> int:
     strategy_named(args.strategy)
     model_named(args.cost_model)
     scheduler = scheduler_named(args.task_scheduler)
-    planned = [named for text in args.files for named in _planned(text, args, target)]
+    tasks = planned(args, target)
     if args.write:
-        for path in {named.task.file for named in planned}:
+        for path in {named.task.file for named in tasks}:
             check_writable(Path(path))
-        for named in planned:
+        for named in tasks:
             replaceable(named.task.file, read_text(Path(named.task.file)), named.best, named.program)
-    groups = grouped(planned)
+    groups = grouped(tasks)
     names = names_of([group.first for group in groups])
-    chosen = [Chosen(name, group, _incumbent_of(args, group)) for name, group in zip(names, groups)]
+    chosen = [
+        Chosen(name, group, standing_in(group, args.sizes) if args.write else ()) for name, group in zip(names, groups)
+    ]
     _check_weights(args.weights, chosen)
     return _tune(args, chosen, scheduler)
-
-
-def _planned(text: str, args: argparse.Namespace, target: Target) -> list[Named]:
-    """The searches of one argument."""
-    path, name = split_item(text)
-    module = load_clean(path, name)
-    known = (*module.programs, *module.spaces, *module.schedules)
-    if name is not None and name not in known:
-        raise unknown_item("program, space or schedule", name, known, module.path)
-    if args.rules is not None and name is not None and name not in module.programs:
-        raise UsageError("--rules goes with a program", f"`{name}` is a schedule or space")
-    sizes = _sizes(module, name, dict(args.sizes))
-    tasks = list(tasks_of(module, name, sizes, target, args.backend, args.rules, args.likely))
-    for program in module.programs:
-        if name is None and all(program != t.program for t in tasks):
-            note(f"passing over {program}: there is no schedule or space for it in {path}")
-    if args.likely and all(task.bucket is None for task in tasks):
-        given = ", ".join(args.likely[0].sizes)
-        raise UsageError(f"--likely: {name or path} has no size `{given}` that is known only at the call")
-    for task in tasks:
-        _look_at_pins(task, args.seed, args.strict)
-    return [_placed(task, path, args) for task in tasks]
-
-
-def _placed(named: Named, path: Path, args: argparse.Namespace) -> Named:
-    """The task with the path that the user gave, compiled and run as asked."""
-    from mslang.tune.builder import builder_named
-    from mslang.tune.runner import runner_named
-
-    task = msgspec.structs.replace(
-        named.task,
-        file=str(path),
-        allow_native=args.allow_native,
-        builder=builder_named(args.builder) if args.builder else None,
-        runner=runner_named(args.runner) if args.runner else None,
-    )
-    return msgspec.structs.replace(named, task=task)
-
-
-def _look_at_pins(named: Named, seed: int, strict: bool) -> None:
-    """Print warnings about stale pins in the space; with `strict`, raise them."""
-    try:
-        warn(named.task.space.sample(seed, strict=strict))
-    except (NoCandidate, RequireFailed):
-        # The search itself reports why no draw is valid.
-        return
-    except ScheduleError as error:
-        if strict and error.diagnostic.code == STALE:
-            raise
-
-
-def _incumbent_of(args: argparse.Namespace, group: Group) -> Candidate | None:
-    return _incumbent(Path(group.first.task.file), group.first, dict(args.sizes)) if args.write else None
 
 
 def _check_weights(weights: list[tuple[str, float]], chosen: list[Chosen]) -> None:
@@ -283,14 +220,16 @@ def _tune(args: argparse.Namespace, chosen: list[Chosen], scheduler: TaskSchedul
         else:
             tuned.append((one, done))
             statuses.append(_status(args, done))
-    places, faults = write_all(args, tuned, scales) if args.write else ({}, [])
+    written = write_all(args, tuned, scales) if args.write else Written()
     if not args.json:
-        _sum_up(args, tuned, scales, database, places)
+        _sum_up(args, tuned, scales, database, written.places)
         if args.profile:
             print(f"\n{spent}")
-    for fault in faults:
+    for why in written.left:
+        note(why)
+    for fault in written.faults:
         print_error(fault, args.json)
-    return max([*statuses, *(FINDINGS for _ in faults)], default=DONE)
+    return max([*statuses, *(FINDINGS for _ in written.faults)], default=DONE)
 
 
 def _sum_up(
@@ -298,14 +237,14 @@ def _sum_up(
     tuned: list[tuple[Chosen, Finished]],
     scales: Mapping[str, Scale],
     database: Path,
-    places: Mapping[str, list[str]],
+    places: Mapping[str, Sequence[str]],
 ) -> None:
     """Print the summary: of one task in full, of several as a table."""
     match tuned:
         case []:
             return
         case [(one, done)]:
-            print(summary(done, scales[one.name], str(database), next(iter(places.get(one.name, [])), None)))
+            print(summary(done, scales[one.name], str(database), places.get(one.name, ())))
         case _:
             print(overview([(one.name, done, scales[one.name]) for one, done in tuned]))
             print(f"\nrecords   {database}")
@@ -350,34 +289,11 @@ def _resuming(args: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def _incumbent(path: Path, named: Named, sizes: dict[str, int]) -> Candidate | None:
-    """The candidate of the schedule that `--write` would replace; None if there is none or it is no longer valid."""
-    try:
-        module = load_clean(path, named.best)
-        if named.best not in module.schedules or named.best == named.space:
-            return None
-        space = space_of(module, named.best, world=World(machine=named.task.target), sizes=sizes)
-        candidate = space.sample(0, strict=True)
-    except MsError:
-        return None
-    return candidate if space.program == named.task.program else None
-
-
 def _status(args: argparse.Namespace, done: Finished) -> int:
     if done.interrupted:
         return INTERRUPTED
     bad = args.strict and any(done.tally.outcomes[o] for o in FAULTS)
     return FINDINGS if bad or done.best is None else DONE
-
-
-def _sizes(module: Module, name: str | None, sizes: dict[str, int]) -> dict[str, int]:
-    """The given sizes; each must be a size of a program to tune."""
-    programs = [p for n, p in module.programs.items() if name not in module.programs or n == name]
-    known = {s.name.text for p in programs for s in p.sizes}
-    for size in sizes:
-        if size not in known:
-            raise unknown_item("size", size, sorted(known), module.path)
-    return sizes
 
 
 def _seconds(text: str) -> float:

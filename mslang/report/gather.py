@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from mslang.report.importance import importance
 from mslang.sema.program import parse_program
 from mslang.target.limits import MachineLimits, measured_limits
 from mslang.target.machine import this_machine
-from mslang.tune.database import Database
+from mslang.tune.database import Database, keys_here
 from mslang.tune.record import TRIED, Record, Run
 from mslang.tune.roofline import rated_dtype
 from mslang.tune.scale import Scale
@@ -30,9 +30,10 @@ MOST = 50
 
 
 class Point(msgspec.Struct, frozen=True):
-    """A trial: its number, when it was done (seconds after the run began), its time, and its cost and the least so far.
+    """A trial: its number, when it was done, its time, and its cost and the least so far.
 
-    A cost is the time on a core of the nominal speed, by which candidates are ordered.
+    It was done so many seconds (`at`) after the run began, not counting the pauses before it was resumed. A cost is the
+    time on a core of the nominal speed, by which candidates are ordered.
     """
 
     trial: int
@@ -43,15 +44,16 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Rated(msgspec.Struct, frozen=True):
-    """The program's operations, the bytes of its parameters, and this machine's limits if the run was made here.
+    """The program's operations, the bytes of its parameters, and the limits of what ran it, as far as they are known.
 
-    `core` is the rate of the yardstick on one core at the limit.
+    `core` is the rate of the yardstick on one core at the limit; `elsewhere`: the run was made on another machine.
     """
 
     operations: int
     bytes: int
     limits: MachineLimits | None
     core: float | None = None
+    elsewhere: bool = False
 
     @property
     def intensity(self) -> float:
@@ -108,11 +110,12 @@ def gather(database: Database, wanted: str | None = None, logs: Path | None = No
             why = f"the last runs of {database.path} are: {known}"
             raise MsError(problem("MS548", f"there is no run `{wanted}`", why=why, help="mslang db ls"))
     folder = Path(database.path).parent / "logs" if logs is None else logs
+    here = keys_here(database.known_machines())
     last: dict[tuple[str, str, str, str], Found] = {}
     for r in reversed(runs):
         # A run that only tried what was known has no records of its own: the one before it is shown.
         key = r.source or r.workload, r.space, r.target, r.machine
-        if key not in last and (one := _found(database, r, folder / r.id)) is not None:
+        if key not in last and (one := _found(database, r, folder / r.id, here)) is not None:
             last[key] = one
         if len(last) == MOST:
             break
@@ -129,7 +132,8 @@ def gather(database: Database, wanted: str | None = None, logs: Path | None = No
     return found
 
 
-def _found(database: Database, run: Run, log: Path) -> Found | None:
+def _found(database: Database, run: Run, log: Path, here: Collection[str]) -> Found | None:
+    """All of a run, None if it has no records; `here` are the keys of this machine."""
     rows = list(database.records(run=run.id))
     records = [r for r in rows if isinstance(r, Record)]
     if not records:
@@ -161,7 +165,7 @@ def _found(database: Database, run: Run, log: Path) -> Found | None:
         run,
         records[0].program,
         "" if workload is None else workload.text,
-        tuple(_points(run, list(first.values()))),
+        tuple(_points(run, list(first.values()), _resumed(log))),
         _best(list(last.values())),
         dict(outcomes.most_common()),
         tuple((o, why, n) for (o, why), n in reasons.most_common(12)),
@@ -171,7 +175,7 @@ def _found(database: Database, run: Run, log: Path) -> Found | None:
         tuple(importance([(d, c) for d, c in measured if isinstance(d, dict) and c > 0])[:16]),
         tuple((g["number"], g["quality"]) for g in generations if g.get("quality") is not None),
         tuple((t["predicted"], t["cost"]) for t in trials.values() if t.get("predicted") is not None and t.get("cost")),
-        None if workload is None else _rated(workload.text, run),
+        None if workload is None else _rated(workload.text, run, here),
         sum(isinstance(r, Diagnostic) for r in rows),
     )
 
@@ -183,13 +187,19 @@ def _best(records: Sequence[Record]) -> Record | None:
     return min(confirmed or timed, key=lambda r: r.cost or math.inf, default=None)
 
 
-def _points(run: Run, records: Sequence[Record]) -> list[Point]:
+def _points(run: Run, records: Sequence[Record], resumed: Collection[int]) -> list[Point]:
+    """The trials of a run that was `resumed` after these numbers of trials."""
     points: list[Point] = []
     best: float | None = None
+    at, before = 0.0, run.created
     tried = [r for r in records if r.result.outcome in TRIED]
     for number, r in enumerate(tried, 1):
         best = r.cost if best is None or (r.cost is not None and r.cost < best) else best
-        points.append(Point(number, _between(run.created, r.created), r.seconds, r.cost, best))
+        # Of the first trial after a pause its own seconds count.
+        paused = number - 1 in resumed
+        at += sum(r.result.stages.values()) if paused else _between(before, r.created)
+        before = r.created
+        points.append(Point(number, at, r.seconds, r.cost, best))
     return points
 
 
@@ -200,7 +210,13 @@ def _between(begin: str, end: str) -> float:
         return 0.0
 
 
-def _rated(text: str, run: Run) -> Rated | None:
+def _resumed(log: Path) -> set[int]:
+    """The numbers of trials on record when a run was resumed, as far as its log says."""
+    started = (line for line in _lines(log / "events.jsonl") if line.get("kind") == "started")
+    return {n for n in (line.get("resumed") for line in started) if isinstance(n, int) and n}
+
+
+def _rated(text: str, run: Run, here: Collection[str]) -> Rated | None:
     """What the program does, if it is floating point with sizes that are known."""
     try:
         program = parse_program(text)
@@ -211,7 +227,8 @@ def _rated(text: str, run: Run) -> Rated | None:
     if dtype is None or not count or size is None:
         return None
     if run.machine != this_machine().key:
-        return Rated(count, size, None)
+        # Of its devices no limits are measured.
+        return Rated(count, size, None, elsewhere=run.machine not in here)
     return Rated(count, size, measured_limits(None, dtype), measured_limits().peak_core)
 
 

@@ -79,7 +79,7 @@ def _curve(f: Found, by_time: bool) -> str:
     if len(dots) < 2:
         return ""
     best = [(x_of(p.trial, p.at), p.best) for p in f.points if p.best is not None]
-    x = Axis("seconds since the run began" if by_time else "trials", _number, whole=not by_time)
+    x = Axis("seconds of the run, without pauses" if by_time else "trials", _number, whole=not by_time)
     title = f"best time so far of {f.program} against {'time' if by_time else 'trials'}"
     y = Axis("time at the nominal speed", seconds_text, log=True)
     return chart([Series(dots, "dot"), Series(best, "best", "step")], x, y, title)

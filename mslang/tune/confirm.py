@@ -16,6 +16,9 @@ REMEASURED = 3
 TRIED_AGAIN = 12
 """So many of the fastest at most, where some fail the second measurement, or are slower than in the first."""
 
+LUCK = 1.03
+"""The first measurement of a candidate may be so many times too slow: one that comes so near is measured again."""
+
 NEAR = 1.2
 """A candidate slower than the fastest by more than this factor is compared no further."""
 
@@ -48,8 +51,8 @@ def confirm(
 ) -> Confirmed:
     """Measure the fastest candidates again.
 
-    One that fails is no longer among them; nor is one that was only lucky the first time: it goes on until none that is
-    left was faster than the fastest. Those that come near it are then timed in turn.
+    One that fails is no longer among them; nor is one that was only lucky the first time: it goes on until those left,
+    even if they were unlucky, are no faster than the fastest. Those that come near it are then timed in turn.
 
     Args:
         finalists: records, fastest first.
@@ -61,7 +64,7 @@ def confirm(
     alone: list[Record] = []
     for record in finalists[:TRIED_AGAIN]:
         best = min((_cost(r) for r in alone), default=None)
-        if best is not None and (over() or (len(alone) >= REMEASURED and best <= _cost(record))):
+        if best is not None and (over() or (len(alone) >= REMEASURED and LUCK * best <= _cost(record))):
             break
         result = measure(record)
         if result is None:

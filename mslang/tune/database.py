@@ -7,8 +7,8 @@ damaged one is reported and skipped, never the whole file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -17,14 +17,28 @@ from typing import Any
 
 import msgspec
 
+from mslang.backend.backend import BackEnd
+from mslang.backend.registry import back_end, back_end_names
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ir.program import Program
 from mslang.target.machine import Machine, this_machine
 from mslang.tune.connection import MEMORY, connect, faults, transaction
+from mslang.tune.instances import Instance, instances_text
 from mslang.tune.integrity import find_damage, missing_records, undamaged_rows
 from mslang.tune.ranking import ranked, require_count
 from mslang.tune.record import Outcome, Record, Run, RunLesson, Workload
-from mslang.tune.rows import BRIEF, NEXT, brief_from, columns_of, hash_of, identity, insertion, record_from, where
+from mslang.tune.rows import (
+    BRIEF,
+    NEXT,
+    brief_from,
+    columns_of,
+    encodable,
+    hash_of,
+    identity,
+    insertion,
+    record_from,
+    where,
+)
 from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum
 
 
@@ -147,7 +161,8 @@ class Database:
                 self._connection.execute(insertion("pruned", "OR IGNORE"), [id, checksum("pruned", [id])])
 
     def _insert(self, table: str, values: list[Any], conflict: str = "", wanted: int | None = None) -> int | None:
-        row = [*values, checksum(table, values)]
+        row = [encodable(v) for v in values]
+        row.append(checksum(table, row))
         with self._faults():
             with self._transaction():
                 id = self._connection.execute(insertion(table, conflict, self._number(table, wanted)), row).lastrowid
@@ -231,26 +246,25 @@ class Database:
     ) -> list[Record]:
         """The `n` fastest candidates, fastest first; of one measured several times the last outcome counts.
 
+        Of each program, target, machine and compiler those count that were timed as the last one was: with warm or cold
+        caches, at these dynamic sizes with these weights.
+
         Args:
             program: whose candidates (the program itself or its workload hash; None: all programs').
             n: how many.
             target: only those measured for this target, by name.
             run: only those of this run.
-            machine: the key of the machine that they were measured on (None: this one). Times of different machines are
-                never compared.
+            machine: the key of the machine that they were measured on (None: this one, by its processor or a device).
+                Times of different machines are never compared.
             compiler: only those that this compiler made.
 
         Raises:
             MsError: MS706, `n` is not a number from 0 on.
         """
         require_count(n)
-        condition, values = where(
-            workload=hash_of(program),
-            target=target,
-            run=run,
-            machine=this_machine().key if machine is None else machine,
-            compiler=compiler,
-        )
+        condition, values = where(workload=hash_of(program), target=target, run=run, compiler=compiler)
+        keys = keys_here(self.known_machines()) if machine is None else (machine,)
+        condition, values = f"{condition} AND machine IN ({', '.join('?' * len(keys))})", [*values, *keys]
         with self._faults():
             rows = self._connection.execute(
                 f"SELECT {', '.join(BRIEF)} FROM record WHERE {condition} ORDER BY id", values
@@ -276,13 +290,14 @@ class Database:
         version: str,
         machine: str | None = None,
         before: str | None = None,
+        instances: Sequence[Instance] = (),
     ) -> dict[str, Record]:
         """The last record of each candidate of a program that was tried on a machine (None: this one), by the
         candidate's hash.
 
-        Only records of the same target, compiler and version of mslang, as others have other machine code; and of the
-        same text, as decisions are named after blocks and loops. `before`: only what other runs had found when this
-        run kept its first record.
+        Only records of the same target, compiler and version of mslang, as others have other machine code; of the same
+        text, as decisions are named after blocks and loops; and of the same dynamic sizes and weights, `instances`.
+        `before`: only what other runs had found when this run kept its first record.
         """
         condition, values = where(
             workload=workload.hash,
@@ -295,7 +310,9 @@ class Database:
         if before is not None:
             condition += " AND run != ? AND id < (SELECT coalesce(min(id), 9e18) FROM record WHERE run = ?)"
             values += [before, before]
-        return {r.candidate: r for r in self._select((condition, values), "id") if isinstance(r, Record)}
+        sizes = instances_text(instances)
+        found = (r for r in self._select((condition, values), "id") if isinstance(r, Record))
+        return {r.candidate: r for r in found if r.conditions is None or r.conditions.sizes == sizes}
 
     def machines(self) -> dict[str, str]:
         """The machines that records are of: names by key."""
@@ -383,6 +400,29 @@ class Database:
         damaged = [d.message.split()[1] for d in self.records() if isinstance(d, Diagnostic)]
         with self._faults():
             return find_damage(self._connection, self.path, damaged)
+
+
+def keys_here(known: Iterable[Machine]) -> tuple[str, ...]:
+    """The keys of this machine: its own, and those under which records of its devices are known.
+
+    Devices are looked for only where records of one in this machine are known.
+    """
+    here = this_machine()
+    of_devices = {m.key for m in known if m.device and m.key == here.with_device(m.device).key}
+    present = {machine_for(b).key for b in _back_ends()} if of_devices else set()
+    return (here.key, *sorted(of_devices & present))
+
+
+def machine_for(compiler: BackEnd[Any]) -> Machine:
+    """This machine as what runs the code of a back end: its processor, or a device of it."""
+    return this_machine() if compiler.device is None else this_machine().with_device(compiler.device())
+
+
+def _back_ends() -> Iterator[BackEnd[Any]]:
+    """Every back end that can be loaded."""
+    for name in back_end_names():
+        with suppress(MsError):
+            yield back_end(name)
 
 
 def _now() -> str:

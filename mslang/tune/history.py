@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from msgspec.structs import replace
+
 from mslang.tune.progress import Tally
 from mslang.tune.record import INCUMBENT, Outcome, Record
 from mslang.tune.recording import lower_bound
@@ -26,12 +28,16 @@ class History:
         """The last record of each candidate of this run."""
         self.unseen: dict[str, Record] = {}
         """The first record of each candidate that this run has not proposed again since it was resumed."""
+        self._passed: dict[str, Record] = {}
+        """Those that were counted all the same, as the run goes on otherwise than it began."""
         self.known: Mapping[str, Record] = {}
         """The last record of each candidate that other runs have tried."""
         self.reused: set[str] = set()
         """The candidates of which a record of another run was taken over."""
         self.best: Record | None = None
         """The fastest of this run, what it had on record when it was resumed included."""
+        self.proposed = 0
+        """Candidates of this run so far, in the order of the uninterrupted run."""
         self.since_better = 0
         """Trials since the best was found, as far as they were proposed: in the order of the uninterrupted run."""
         self._lowest: float | None = None
@@ -55,14 +61,20 @@ class History:
     def replayed(self, hash: str) -> Record | None:
         """What the strategy was shown of a candidate before this run was resumed, which is now proposed again."""
         record = self.unseen.pop(hash, None)
-        if record is not None:
-            self._count(record)
+        if record is None:
+            return self._passed.pop(hash, None)
+        known = self.known.get(hash)
+        if known is not None and self._is_time(known):
+            # It was taken over from another run, and measured again at the end.
+            record = replace(record, result=known.result)
+        self._count(record)
         return record
 
     def catch_up(self) -> None:
         """Count what is on record and was not proposed again: the run goes on otherwise than it began."""
         for record in self.unseen.values():
             self._count(record)
+        self._passed |= self.unseen
         self.unseen.clear()
 
     def add(self, record: Record) -> bool:
@@ -75,23 +87,29 @@ class History:
         return better
 
     def _count(self, record: Record) -> None:
+        self.proposed += 1
         better = _less(record.cost, self._lowest)
         self._lowest = record.cost if better else self._lowest
         self.since_better = 0 if better else self.since_better + 1
 
+    def needs_measuring(self, hash: str) -> bool:
+        """Whether no record says all that is needed of a candidate."""
+        return hash not in self.unseen and hash not in self._passed and self.reusable(hash) is None
+
     def reusable(self, hash: str) -> Record | None:
         """A record of this candidate that another run made on this machine, if it says all that is needed now."""
         known = self.known.get(hash)
-        if known is None or not self._same_caches(known):
+        if known is None or self._is_time(known):
+            return known
+        if known.result.outcome is not Outcome.CUT_OFF or not self._same_caches(known):
             return None
-        match known.result.outcome:
-            case Outcome.MEASURED:
-                return known
-            case Outcome.CUT_OFF:
-                bound = lower_bound(known)
-                cutoff = None if self.best_cost is None else CUT_OFF * self.best_cost
-                return known if bound is not None and cutoff is not None and bound > cutoff else None
-        return None
+        bound = lower_bound(known)
+        cutoff = None if self.best_cost is None else CUT_OFF * self.best_cost
+        return known if bound is not None and cutoff is not None and bound > cutoff else None
+
+    def _is_time(self, record: Record) -> bool:
+        """Whether a record has a time that this search would measure."""
+        return record.result.outcome is Outcome.MEASURED and self._same_caches(record)
 
     def _same_caches(self, record: Record) -> bool:
         """Whether a record was timed with warm or cold caches as this search does."""

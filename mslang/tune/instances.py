@@ -41,6 +41,17 @@ def instances_for(bucket: Bucket, likely: Sequence[Instance]) -> tuple[Instance,
     return tuple(Instance(sizes) for sizes in bucket.typical)
 
 
+def instances_text(instances: Iterable[Instance]) -> str:
+    """The sizes and their weights as `--likely` takes them, in a fixed order; empty where all sizes are fixed.
+
+    >>> instances_text([Instance({"M": 16, "K": 8}), Instance({"K": 8, "M": 100}, 3)])
+    'K=8,M=100:3 K=8,M=16:1'
+    """
+    return " ".join(
+        sorted(f"{','.join(f'{name}={n}' for name, n in sorted(i.sizes.items()))}:{i.weight}" for i in instances)
+    )
+
+
 def fits(program: Program, instances: Iterable[Instance]) -> bool:
     """Whether the arrays of a program, and what it allocates, are small enough to be measured at its sizes."""
     return all(_bytes(at_sizes(program, i.sizes)) <= LARGEST for i in instances)

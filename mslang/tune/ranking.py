@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from mslang.brevity import brief
 from mslang.diagnostics import MsError, problem
-from mslang.tune.record import Record
+from mslang.tune.record import Conditions, Record
 
 
 class Brief(NamedTuple):
@@ -21,7 +21,7 @@ class Brief(NamedTuple):
     compiler: str
     candidate: str
     cost: float | None
-    cold: bool | None
+    conditions: Conditions | None
 
 
 E = TypeVar("E", Brief, Record)
@@ -36,17 +36,21 @@ place_of = attrgetter("workload", "target", "machine", "compiler")
 def ranked(records: Iterable[E]) -> list[E]:
     """The candidates that have a time, fastest first.
 
-    Outcomes with warm and with cold caches are judged apart: a time-out with cold ones leaves a warm time as it is.
+    Outcomes with warm and with cold caches are judged apart, and so are those at different sizes: a time-out with cold
+    caches leaves a warm time as it is.
 
     Args:
         records: in the order that they were made; of a candidate that has several the last one counts.
     """
-    last: dict[tuple[object, ...], E] = {}
+    last: dict[tuple[object, Conditions], E] = {}
+    known: set[Conditions] = set()
     for r in records:
-        for cold in (False, True) if r.cold is None else (r.cold,):
-            key = (candidate_of(r), cold)
-            last.pop(key, None)  # (so that the values stay in the order that they were made)
-            last[key] = r
+        candidate, own = candidate_of(r), r.conditions
+        for each in known if own is None else (own,):
+            last.pop((candidate, each), None)  # (so that the values stay in the order that they were made)
+        if own is not None:
+            known.add(own)
+            last[candidate, own] = r
     return sorted(alike(r for r in last.values() if r.cost is not None), key=lambda r: r.cost or 0.0)
 
 
@@ -58,12 +62,12 @@ def require_count(n: object) -> None:
 
 
 def alike(records: Iterable[E]) -> list[E]:
-    """Those whose times may be compared: with warm and with cold caches they are not.
+    """Those whose times may be compared: with warm and with cold caches they are not, nor at different sizes.
 
     Args:
         records: with a time each, in the order that they were made: of each program, target, machine and compiler
-            the last one decides which of the two count.
+            those count that were taken under the conditions of the last one.
     """
     found = list(records)
-    cold = {place_of(r): r.cold for r in found}
-    return [r for r in found if r.cold == cold[place_of(r)]]
+    last = {place_of(r): r.conditions for r in found}
+    return [r for r in found if r.conditions == last[place_of(r)]]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
 from mslang.runtime.timing import Timing
 from mslang.target.yardstick import NOMINAL_RATE
+from mslang.tune.instances import Instance, instances_text
 
 
 class Outcome(StrEnum):
@@ -57,6 +60,20 @@ class Verification(msgspec.Struct, frozen=True):
     max_error: float
 
 
+class Conditions(NamedTuple):
+    """What a time depends on beside candidate, machine and compiler: only times under equal conditions are compared."""
+
+    cold: bool
+    """Whether each run found the caches empty."""
+    sizes: str
+    """The dynamic sizes with their weights, as `instances_text` writes them."""
+
+
+def conditions_of(cold: bool | None, instances: Iterable[Instance]) -> Conditions | None:
+    """The conditions of an outcome; None where `cold` is: it is the same with any caches and at any sizes."""
+    return None if cold is None else Conditions(cold, instances_text(instances))
+
+
 class Result(msgspec.Struct, frozen=True):
     """What measuring one candidate gave: the outcome, why, its times, how it was verified, and where the time went."""
 
@@ -68,6 +85,8 @@ class Result(msgspec.Struct, frozen=True):
     """Seconds spent in each stage (lower, compile, verify, time)."""
     cold: bool | None = None
     """Of one that timed out: whether it ran with emptied caches. None: `timing` says so, or caches do not matter."""
+    instances: tuple[Instance, ...] = ()
+    """The dynamic sizes that it ran at, with weights; older results do not say."""
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -168,6 +187,11 @@ class Record(msgspec.Struct, frozen=True):
     def cold(self) -> bool | None:
         """Whether each run found the caches empty; None if that has no influence on the outcome."""
         return self.result.cold if self.result.timing is None else self.result.timing.cold
+
+    @property
+    def conditions(self) -> Conditions | None:
+        """What its outcome holds under; None: under any conditions."""
+        return conditions_of(self.cold, self.result.instances)
 
     @property
     def cost(self) -> float | None:

@@ -70,9 +70,10 @@ def record_of(task: Task, settings: Settings, run: str, texts: Texts, hash: str,
     )
 
 
-def adopted(record: Record, texts: Texts) -> Record:
-    """A record of another run whose candidate is one of this run: the other may have had another space, and names."""
-    return msgspec.structs.replace(record, schedule=texts.schedule, trace=texts.trace, decisions=texts.decisions)
+def adopted(record: Record, own: Record) -> Record:
+    """A record of another run as one of this run, which may have another space, and names: `own` with the number and
+    the date of the record that was taken over."""
+    return msgspec.structs.replace(own, id=record.id, created=record.created)
 
 
 def candidate_of(record: Record, space: Space) -> Candidate:

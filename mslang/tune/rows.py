@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from mslang.ir.program import Program
+from mslang.tune.instances import Instance
 from mslang.tune.ranking import Brief
-from mslang.tune.record import Outcome, Record, Result, Sources
+from mslang.tune.record import Outcome, Record, Result, Sources, conditions_of
 from mslang.tune.schema import TABLES, checksum
 
 _SEPARATE = ("outcome", "seconds", "cost", "result", "sources")
@@ -33,6 +34,7 @@ class _Timed(msgspec.Struct):
 class _Result(msgspec.Struct):
     timing: _Timed | None = None
     cold: bool | None = None
+    instances: tuple[Instance, ...] = ()
 
 
 def brief_from(row: tuple[Any, ...]) -> Brief:
@@ -44,7 +46,7 @@ def brief_from(row: tuple[Any, ...]) -> Brief:
         found = _Result()
     known = cost if found.timing is not None and isinstance(cost, float) else None
     cold = found.cold if found.timing is None else found.timing.cold
-    return Brief(id, workload, target, machine, compiler, candidate, known, cold)
+    return Brief(id, workload, target, machine, compiler, candidate, known, conditions_of(cold, found.instances))
 
 
 def columns_of(record: Record) -> list[Any]:
@@ -78,6 +80,15 @@ def identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def encodable(value: Any) -> Any:
+    r"""A value as the store keeps it: characters without UTF-8, such as bytes of a file name that are no text, escaped.
+
+    >>> encodable("caf\udce9.ms")
+    'caf\\udce9.ms'
+    """
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+
+
 def decoded(data: bytes) -> str:
     """A text as it is in the file, whatever it holds."""
     return data.decode(errors="surrogateescape")
@@ -96,7 +107,7 @@ def where(**wanted: object) -> tuple[str, list[object]]:
     """A condition on columns and its values; those that are None are free."""
     given = {k: v for k, v in wanted.items() if v is not None}
     condition = " AND ".join(f"{k} = ?" for k in given) or "1"
-    return condition, [v.value if isinstance(v, Outcome) else v for v in given.values()]
+    return condition, [v.value if isinstance(v, Outcome) else encodable(v) for v in given.values()]
 
 
 def record_from(id: int, sum: str, row: list[Any]) -> Record:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
+from mslang import __version__
 from mslang.diagnostics import MsError, problem
 from mslang.tune.budget import Budget
 from mslang.tune.database import Database
+from mslang.tune.instances import instances_text
 from mslang.tune.origin import drawn_hash
 from mslang.tune.record import Run
 from mslang.tune.task import Settings, Task
@@ -26,16 +28,25 @@ class _Arguments(msgspec.Struct, frozen=True):
     cache: Literal["warm", "cold"] | None = None
     drawn: str = ""
     """What stands for the space, see `drawn_hash`; older runs do not say."""
+    compiler: str = ""
+    version: str = ""
+    """What compiled the candidates, and which mslang; older runs do not say."""
+    sizes: str | None = None
+    """The dynamic sizes that candidates are timed at, as `instances_text` writes them."""
 
 
-def _begun(run: Run) -> _Arguments:
-    return msgspec.json.decode(run.arguments or "{}", type=_Arguments)
+def _begun(run: Run) -> _Arguments | None:
+    """What a run was begun with; None if that cannot be read, as it may be of one that was imported."""
+    try:
+        return msgspec.json.decode(run.arguments or "{}", type=_Arguments)
+    except (msgspec.MsgspecError, ValueError):
+        return None
 
 
 def _as_begun(settings: Settings, run: Run) -> Settings:
     """The settings with what decides a run's candidates and what its times say: seed, strategy and model, the trials
     planned with, the caches."""
-    begun = _begun(run)
+    begun = _begun(run) or _Arguments()
     return msgspec.structs.replace(
         settings,
         seed=run.seed,
@@ -55,22 +66,32 @@ def run_of(
         store: the record store; a new run is put into it.
         task: what is tuned.
         settings: the seed and the budget of a new run.
-        resume: take the last run of this program, space, target and machine, with the space as it is now.
+        resume: take the last run of this program, space, target and machine, with the space, the compiler and the
+            sizes that are measured as they are now.
         taken: runs that other tasks have taken.
 
     Raises:
         MsError: MS503, there is no run to resume.
     """
-    workload, drawn = task.workload, drawn_hash(task.space)
+    workload = task.workload
+    arguments = _Arguments(
+        settings.budget,
+        settings.strategy,
+        settings.cost_model,
+        settings.limits.cache,
+        drawn_hash(task.space),
+        task.compiled_by,
+        __version__,
+        instances_text(task.instances) or None,
+    )
     if resume:
         wanted = (workload.source, task.space.name, task.target.name, task.machine.key)
         runs = (r for r in store.runs() if r.id not in taken)
         named = [r for r in runs if (r.source, r.space, r.target, r.machine) == wanted]
-        like = [r for r in named if _begun(r).drawn in ("", drawn)]
+        like = [r for r in named if _obstacle(r, arguments) is None]
         if not like:
-            raise _nothing_to_resume(store, task, named)
+            raise _nothing_to_resume(store, task, named, arguments)
         return like[-1].id, _as_begun(settings, like[-1])
-    arguments = _Arguments(settings.budget, settings.strategy, settings.cost_model, settings.limits.cache, drawn)
     run = Run(
         secrets.token_hex(4),
         task.file,
@@ -88,13 +109,42 @@ def run_of(
     return run.id, settings
 
 
-def _nothing_to_resume(store: Database, task: Task, named: Sequence[Run]) -> MsError:
+class _Obstacle(NamedTuple):
+    """Why a run does not go on as another search would, and what to change so that it does."""
+
+    why: str
+    way: str
+
+
+def _obstacle(run: Run, now: _Arguments) -> _Obstacle | None:
+    """What keeps a run of the same program, space, target and machine from going on; None if it can.
+
+    Its records count as the search's own: so they are of the same candidates, whose times may be compared.
+    """
+    begun = _begun(run)
+    if begun is None:
+        return _Obstacle(f"the arguments of run {run.id} cannot be read", "restore the record store")
+    if begun.drawn not in ("", now.drawn):
+        why = f"the space of run {run.id} made other candidates than {run.space} makes now"
+        return _Obstacle(why, "restore the space (its text, `--rules`)")
+    if begun.compiler not in ("", now.compiler):
+        why = f"run {run.id} compiled its candidates with {begun.compiler}, not with {now.compiler}"
+        return _Obstacle(why, "use that compiler (`--backend`, its version)")
+    if begun.version not in ("", now.version):
+        why = f"mslang {begun.version} began run {run.id}, this is mslang {now.version}"
+        return _Obstacle(why, "use that version")
+    if begun.sizes != now.sizes:
+        why = f"run {run.id} was timed at {begun.sizes or 'unknown sizes'}, not at {now.sizes or 'unknown sizes'}"
+        return _Obstacle(why, "give its sizes (`--likely`)")
+    return None
+
+
+def _nothing_to_resume(store: Database, task: Task, named: Sequence[Run], now: _Arguments) -> MsError:
     """Why there is no run to resume, though perhaps some of a space of this name."""
-    why = f"{store.path} has none of this program, space, target and machine"
-    way = "leave out --resume to start one"
-    if named:
-        why = f"the space of run {named[-1].id} made other candidates than {task.space.name} makes now"
-        way = f"restore the space (its text, `--rules`), or {way}"
+    obstacle = _obstacle(named[-1], now) if named else None
+    why, way = f"{store.path} has none of this program, space, target and machine", "leave out --resume to start one"
+    if obstacle is not None:
+        why, way = obstacle.why, f"{obstacle.way}, or {way}"
     return MsError(
         problem("MS503", f"there is no run of {task.program.name} in {task.space.name} to resume", why=why, help=way)
     )

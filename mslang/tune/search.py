@@ -146,7 +146,13 @@ class Search:
         """Report that the search begins. `prepared` says how long the unscheduled program took."""
         task, self._trials.prepared = self._task, prepared
         self._history.known = self._database.known(
-            task.workload, task.target.name, task.compiled_by, __version__, task.machine.key, self._run
+            task.workload,
+            task.target.name,
+            task.compiled_by,
+            __version__,
+            task.machine.key,
+            self._run,
+            task.instances,
         )
         names = task.program.name, task.space.name, task.target.name
         explained = [x for x in (self._begun().explanation(), str(self._taught or "")) if x]
@@ -206,6 +212,7 @@ class Search:
         self._workers.until = None if budget.searching is None else self._start + budget.searching
         why = self._over(counting=not self._history.unseen)
         if why is not None:
+            self._end_unfinished()
             return why
         generation = self._unfinished
         if not generation.proposals:
@@ -236,6 +243,12 @@ class Search:
         self._listen(generation.event(self._generations))
         self._generations += 1
 
+    def _end_unfinished(self) -> None:
+        """Report a generation of which a part was measured, and go on with it no more."""
+        if self.unfinished:
+            self._report(self._unfinished)
+            self._unfinished = Measured()
+
     def finish(self, reason: str, end: float | None = None, *, confirm: bool = True) -> Finished:
         """Measure the best again and sum up; the search is over.
 
@@ -245,8 +258,7 @@ class Search:
             confirm: whether there is a second measurement.
         """
         confirmed = False
-        if self.unfinished:
-            self._report(self._unfinished)
+        self._end_unfinished()
         try:
             if confirm:
                 with profiling.scope("confirm"):
@@ -300,7 +312,7 @@ class Search:
         self, proposals: Sequence[Proposal], pending: dict[str, Pending]
     ) -> tuple[list[Observed], str | None]:
         """Build as many of these as half of the remaining time allows, and measure them in order."""
-        new = [p for p in proposals if p.hash not in self._history.unseen and self._history.reusable(p.hash) is None]
+        new = [p for p in proposals if self._history.needs_measuring(p.hash)]
         for p in new if self._limit is None else new[: max(self._limit - self.trials, 0)]:
             pending[p.hash] = self._trials.start(p.candidate)
         # Written while the builders work, so that no timing waits for it.
@@ -315,16 +327,17 @@ class Search:
         for p in proposals:
             record = self._history.replayed(p.hash)
             if record is None:
-                record = self._history.reusable(p.hash)
-                if record is None:
+                known = self._history.reusable(p.hash)
+                if known is None:
                     # A resumed run that proposes something new has caught up, or its space or model is another now.
                     self._history.catch_up()
-                why = self._over()
+                # Until it has, what it takes over was counted before it was interrupted.
+                why = self._over(counting=not self._history.unseen)
                 if why is not None:
                     return observed, why
                 self._introduce(p)
-                if record is not None:
-                    record = self._reused(record, p.candidate)
+                if known is not None:
+                    record = self._reused(known, p.candidate, self._history.proposed)
                 else:
                     ready = built.get(p.hash) or self._trials.built(self._trials.start(p.candidate))
                     with profiling.scope("measure"):
@@ -346,16 +359,20 @@ class Search:
         self._listen(Sketched(number, sketch.trace.as_ms(f"sketch_{number}", unpinned=True)))
 
     def _keep(self, hash: str, texts: Texts, result: Result) -> Record:
-        trial = self._history.tally.trials
         for stage, seconds in result.stages.items():
             profiling.add(stage, seconds)
-        made = record_of(self._task, self._settings, self._run, texts, hash, result, trial)
+        made = self._record(hash, texts, result, self._history.proposed)
         with profiling.scope("commit"):
             return self._database.add(made)
 
-    def _reused(self, record: Record, candidate: Candidate) -> Record:
+    def _record(self, hash: str, texts: Texts, result: Result, trial: int) -> Record:
+        return record_of(self._task, self._settings, self._run, texts, hash, result, trial)
+
+    def _reused(self, record: Record, candidate: Candidate, trial: int) -> Record:
+        """The record of another run as a trial of this one."""
         self._history.reused.add(record.candidate)
-        return adopted(record, texts_of(candidate, self._settings.name))
+        texts = texts_of(candidate, self._settings.name)
+        return adopted(record, self._record(record.candidate, texts, record.result, trial))
 
     def _show(self, record: Record, predicted: float | None) -> None:
         better = self._history.add(record)
@@ -376,7 +393,7 @@ class Search:
         if incumbent is not None:
             finalists = with_incumbent(finalists, incumbent)
         if finalists and all(map(self._history.confirmed_before, finalists[:REMEASURED])):
-            self._history.best = finalists[0]
+            self._history.best = self._beside_own(finalists[0])
             return True
         self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
         found = confirm_finalists(finalists, self._trials, self._workers, self._candidate, end)
@@ -393,6 +410,13 @@ class Search:
         self._ties, self._gaps = tuple(ordered[1 : 1 + found.ties]), found.gaps[: found.ties]
         return bool(ordered)
 
+    def _beside_own(self, record: Record) -> Record:
+        """A record that was taken over, kept beside those that this run made, if there are any, which it is faster
+        than."""
+        if self._history.records.keys() <= self._history.reused:
+            return record
+        return self._database.add(self._marked(msgspec.structs.replace(record, id=None, created="")))
+
     def _measured_incumbent(self, hash: str, incumbent: Candidate) -> Record | None:
         """The record of the incumbent, which is measured now unless it was proposed or is on record; None if there is
         no time for that."""
@@ -402,14 +426,13 @@ class Search:
         self._extra = hash
         known = self._history.reusable(hash)
         if known is not None and known.cost is not None:
-            self._history.records[hash] = self._reused(known, incumbent)
+            self._history.records[hash] = self._reused(known, incumbent, INCUMBENT)
             return self._history.records[hash]
         try:
             result = self._trials.measure_again(hash, lambda: incumbent)
         except BudgetSpent:
             return None
-        texts = texts_of(incumbent, self._settings.name)
-        made = record_of(self._task, self._settings, self._run, texts, hash, result, INCUMBENT)
+        made = self._record(hash, texts_of(incumbent, self._settings.name), result, INCUMBENT)
         self._history.records[hash] = self._database.add(made)
         return self._history.records[hash]
 

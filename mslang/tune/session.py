@@ -35,6 +35,7 @@ from mslang.tune.progress import (
     Warned,
 )
 from mslang.tune.roofline import Roofline, rated_dtype
+from mslang.tune.rows import encodable
 from mslang.tune.search import Search
 from mslang.tune.task import Settings, Task
 from mslang.tune.task_scheduler import TaskScheduler, TaskState
@@ -329,7 +330,7 @@ def _planned(item: Item) -> PlannedTask:
         item.name,
         task.program.name,
         task.space.name,
-        task.file,
+        encodable(task.file),
         task.target.name,
         item.weight,
         item.duplicates,

@@ -74,6 +74,8 @@ def fastest(
 ) -> list[Record]:
     """The `n` fastest of records in the order they were made; of a candidate measured several times the last counts.
 
+    Those count that were timed with the caches and at the dynamic sizes of the last one (`ranking.alike`).
+
     Raises MsError: MS706, `n` is not a number from 0 on.
     """
     require_count(n)

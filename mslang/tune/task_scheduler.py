@@ -16,6 +16,9 @@ from mslang.suggestions import did_you_mean
 GROUP = "mslang.task_schedulers"
 """The group of entry points that name task schedulers: classes or functions without arguments that make one."""
 
+TRIES = 2
+"""A task without a valid candidate comes after all others once it has had so many generations."""
+
 
 class TaskState(msgspec.Struct, frozen=True):
     """How far a task is.
@@ -63,8 +66,9 @@ class Gradient(msgspec.Struct, frozen=True):
     """The task whose next generation promises the largest weighted gain; one of each first.
 
     The expected gain of a task of `n` generations is `alpha` times the mean gain of its last `window` generations (the
-    mean time by generation where there are fewer) plus `1 - alpha` times `best / n`, times its weight. A task in which
-    nothing is valid yet comes after all others. Equal gains: the task with the fewest generations, then the first.
+    mean time by generation where there are fewer) plus `1 - alpha` times `best / n`, times its weight. A task without a
+    valid candidate in its first generation has a second one next; without one in both it comes after all others. Equal
+    gains: the task with the fewest generations, then the first.
 
     Source: Ansor (OSDI 2020, section 6), with the constants of TVM's `GradientBased` task scheduler.
     """
@@ -75,9 +79,9 @@ class Gradient(msgspec.Struct, frozen=True):
     def next(self, tasks: Sequence[TaskState]) -> int | None:
         """The task of the largest expected gain that is not over."""
         alive = [k for k, task in enumerate(tasks) if not task.over]
-        fresh = [k for k in alive if not tasks[k].best]
+        fresh = [k for k in alive if len(tasks[k].best) < TRIES and not any(map(math.isfinite, tasks[k].best))]
         if fresh:
-            return fresh[0]
+            return min(fresh, key=lambda k: len(tasks[k].best))
         return max(alive, key=lambda k: (self.gain(tasks[k]), -len(tasks[k].best), -k), default=None)
 
     def gain(self, task: TaskState) -> float:

@@ -112,8 +112,9 @@ class Trials:
         return GRACE + 2.0 * limits.max_total + TIMES_UNSCHEDULED * self.prepared.seconds
 
     def _judged(self, result: Result) -> Result:
-        """The result with its core's share of the best speed known, or `IMPLAUSIBLE` if its time is impossible here; a
-        time-out with the caches that it ran with."""
+        """The result with the sizes that it is of and its core's share of the best speed known, or `IMPLAUSIBLE` if its
+        time is impossible here; a time-out with the caches that it ran with."""
+        result = replace(result, instances=self._task.instances)
         timing, cache = result.timing, self._limits.cache
         if result.outcome is Outcome.TIME_OUT and timing is None and cache is not None:
             return replace(result, cold=cache == "cold")

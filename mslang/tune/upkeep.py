@@ -10,7 +10,7 @@ import msgspec
 
 from mslang.tune.database import Database
 from mslang.tune.ranking import candidate_of, ranked
-from mslang.tune.record import INCUMBENT, TRIED, Outcome, Record
+from mslang.tune.record import INCUMBENT, TRIED, Conditions, Outcome, Record
 
 KEPT = frozenset({Outcome.MEASURED, Outcome.CUT_OFF, Outcome.ELSEWHERE})
 """Outcomes of candidates that did not fail."""
@@ -80,11 +80,11 @@ def _kept(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
 
 
 def _fastest(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
-    """The `n` fastest candidates of each program, target, machine and compiler, with warm and with cold caches."""
+    """The `n` fastest candidates of each program, target, machine and compiler, under all conditions on record."""
     found: set[tuple[str, ...]] = set()
-    for cold in (False, True):
+    for conditions in {r.conditions for r in records} - {None}:
         groups: defaultdict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
-        for key in map(candidate_of, ranked([r for r in records if r.cold in (None, cold)])):
+        for key in map(candidate_of, ranked([r for r in records if r.conditions in (None, conditions)])):
             groups[key[:-1]].append(key)
         found.update(key for group in groups.values() for key in group[:n])
     return frozenset(found)
@@ -109,7 +109,7 @@ class Difference(msgspec.Struct, frozen=True):
 def differences(ours: Database, theirs: Database) -> list[Difference]:
     """The best times of two stores by workload, target and machine, those of one store alone too.
 
-    A time with warm caches and one with cold caches are apart.
+    Times with warm and with cold caches are apart, and so are times at different sizes.
     """
     a, b = _bests(ours), _bests(theirs)
     found = []
@@ -121,10 +121,10 @@ def differences(ours: Database, theirs: Database) -> list[Difference]:
     return sorted(found, key=lambda d: (d.program, d.workload, d.target, d.machine))
 
 
-def _bests(store: Database) -> dict[tuple[str, str, str, bool], Record]:
-    found: dict[tuple[str, str, str, bool], Record] = {}
+def _bests(store: Database) -> dict[tuple[str, str, str, Conditions | None], Record]:
+    found: dict[tuple[str, str, str, Conditions | None], Record] = {}
     for r in ranked(r for r in store.records() if isinstance(r, Record)):
-        found.setdefault((r.workload, r.target, r.machine, bool(r.cold)), r)
+        found.setdefault((r.workload, r.target, r.machine, r.conditions), r)
     return found
 
 

@@ -32,8 +32,8 @@ FAILED = (Outcome.WRONG_RESULT, Outcome.CRASH, Outcome.TIME_OUT, Outcome.IMPLAUS
 """Outcomes of candidates that were tried and gave no time."""
 
 
-def summary(done: Finished, scale: Scale, database: str, pinned: str | None) -> str:
-    """The summary at the end of a search."""
+def summary(done: Finished, scale: Scale, database: str, places: Sequence[str] = ()) -> str:
+    """The summary at the end of a search; `places` say where its schedule is (none: it is printed)."""
     lines = [f"{done.reason}; {counted(done.tally.trials, 'trial')} in {done.seconds:.1f} s"]
     if done.known:
         lines.append(f"{done.known} of these had records of this machine and were not measured again")
@@ -53,7 +53,7 @@ def summary(done: Finished, scale: Scale, database: str, pinned: str | None) -> 
     checked = [f"{v.inputs} (largest error {v.max_error:.2g})" for v in done.best.result.verified]
     lines.append("verified  " + ", ".join([*checked] if done.confirmed else [*checked, "not measured again"]))
     lines.append(f"record    {done.best.id} in {database}")
-    lines.append(f"schedule  {pinned}" if pinned else f"schedule\n\n{done.best.schedule.rstrip()}")
+    lines += [f"schedule  {place}" for place in places] or [f"schedule\n\n{done.best.schedule.rstrip()}"]
     return "\n".join(lines)
 
 

@@ -226,6 +226,18 @@ def test_a_default_that_was_cut_off_was_slower(store: Database) -> None:
     assert served(store, PRODUCT, alternative=ByDefault(LLVM)).how.startswith(f"record {own.id},")
 
 
+@pytest.mark.parametrize("outcome", [Outcome.CRASH, Outcome.TIME_OUT, Outcome.WRONG_RESULT, Outcome.COMPILE_ERROR])
+def test_a_default_that_failed_is_slower_than_any_record(store: Database, outcome: Outcome) -> None:
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
+    keep(store, PRODUCT, record(PRODUCT, default_schedule(PRODUCT, AVX2), 1e-4))
+    failed = keep(store, PRODUCT, record(PRODUCT, default_schedule(PRODUCT, AVX2), 1.0, result=Result(outcome, "why")))
+    assert served(store, PRODUCT, alternative=ByDefault(LLVM)).how.startswith(f"record {own.id},")
+    # What was never run says nothing of a time.
+    keep(store, PRODUCT, msgspec.structs.replace(failed, id=None, run="other", result=Result(Outcome.ILLEGAL, "why")))
+    keep(store, PRODUCT, msgspec.structs.replace(own, id=None, run="other"))
+    assert served(store, PRODUCT, alternative=ByDefault(LLVM)).how.startswith("record 5,")
+
+
 def test_a_record_of_a_space_that_a_person_wrote_needs_no_comparison(store: Database) -> None:
     keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3, sources=Sources(space="0f07")))
     assert served(store, PRODUCT, alternative=ByDefault(LLVM)).how.startswith("record 1")

@@ -103,7 +103,7 @@ def test_json_tells_every_event(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_the_summary_fits(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    text = summary(finished(record(2, 1e-3)), SCALE, "r.db", "gemm.ms:gemm_best")
+    text = summary(finished(record(2, 1e-3)), SCALE, "r.db", ["gemm.ms:gemm_best"])
     table = text.split("best  ")[0].splitlines()
     assert max(map(len, table)) <= min(max(columns, 60), 120)
     for word in (
@@ -120,15 +120,15 @@ def test_the_summary_fits(columns: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_summary_of_a_search_without_a_trial_says_so() -> None:
     spent = Finished("the budget of 20 s is spent", Tally(), None, 16.0)
-    assert summary(spent, SCALE, "r.db", None).splitlines() == [
+    assert summary(spent, SCALE, "r.db").splitlines() == [
         "the budget of 20 s is spent; 0 trials in 16.0 s",
         "no candidate was tried; a larger `--budget` leaves time for some",
     ]
 
 
 def test_the_summary_says_what_was_not_done() -> None:
-    assert summary(finished(None), SCALE, "r.db", None).endswith("nothing valid was found")
-    text = summary(finished(record(2, 1e-3), confirmed=False), SCALE, "r.db", None)
+    assert summary(finished(None), SCALE, "r.db").endswith("nothing valid was found")
+    text = summary(finished(record(2, 1e-3), confirmed=False), SCALE, "r.db")
     assert "not measured again" in text and text.endswith("schedule gemm_best …")
 
 

@@ -233,6 +233,24 @@ def test_the_log_says_what_records_do_not(store: Database, tmp_path: Path) -> No
     assert "too &lt;wide&gt;" in text and "Quality of the cost model" in text and "75.0 %" in text
 
 
+def test_the_pause_before_a_run_was_resumed_is_no_time_of_it(tmp_path: Path) -> None:
+    with Database(tmp_path / "r.db") as db:
+        db.add_workload(workload())
+        db.add_run(Run("one", "p.ms", "s", "w" * 64, "host", 0, "{}", "2026-01-01T10:00:00.000+00:00"))
+        for trial, when in enumerate(("01T10:00:05", "01T10:00:07", "02T23:00:00", "02T23:00:03")):
+            db.add(replace(record("one", trial, 1e-3), created=f"2026-01-{when}.000+00:00"))
+        # Without a log nothing tells a pause from a long trial.
+        assert gather(db)[0].points[-1].at > 36 * 3600
+        log = tmp_path / "logs" / "one"
+        log.mkdir(parents=True)
+        (log / "events.jsonl").write_text(
+            '{"kind": "started", "resumed": 0}\n{"kind": "finished"}\n{"kind": "started", "resumed": 2}\n'
+        )
+        [found] = gather(db)
+    assert [p.at for p in found.points] == [5.0, 7.0, 7.5, 10.5]
+    assert "trials in 10.5 s" in page([found], "r.db")
+
+
 def test_nothing_to_report_is_one_diagnostic(tmp_path: Path) -> None:
     with Database(tmp_path / "empty.db") as db, pytest.raises(MsError) as error:
         gather(db)

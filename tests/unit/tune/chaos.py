@@ -138,6 +138,11 @@ def measure_well(job: bytes) -> bytes:
     return pickle.dumps(timed(seconds(task.program), task.dense))
 
 
+def measure_alike(job: bytes) -> bytes:
+    """Time nothing: all candidates take the same time."""
+    return pickle.dumps(timed(2e-3, pickle.loads(job).dense))
+
+
 def measure_as_a_gpu(job: bytes) -> bytes:
     """Time nothing, with cold caches unless they are to be warm."""
     task = pickle.loads(job)
@@ -170,6 +175,12 @@ def wrong_when_looked_at_closely(job: bytes) -> bytes:
     if task.dense and seconds(task.program) < 3.5e-3:
         return pickle.dumps(Result(Outcome.WRONG_RESULT, "on dense inputs C[0, 0] is 1 instead of 2"))
     return measure_well(job)
+
+
+def measure_slower_when_looked_at_closely(job: bytes) -> bytes:
+    """Time nothing; the second measurement takes a little longer than the first."""
+    task = pickle.loads(job)
+    return pickle.dumps(timed(seconds(task.program) * (1.01 if task.dense else 1.0), task.dense))
 
 
 def too_fast(job: bytes) -> bytes:

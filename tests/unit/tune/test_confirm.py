@@ -9,7 +9,7 @@ from test_database import make
 from mslang.runtime.timing import Timing
 from mslang.target.yardstick import NOMINAL_RATE
 from mslang.tune.comparison import Compared, Sample, gap
-from mslang.tune.confirm import REMEASURED, confirm
+from mslang.tune.confirm import REMEASURED, TRIED_AGAIN, confirm
 from mslang.tune.record import Outcome, Record, Result
 
 ROUNDS = 9
@@ -90,6 +90,20 @@ def test_one_that_was_only_lucky_gives_way() -> None:
     machine = Machine([5.0, 5.0, 5.0, 2.0, 3.0])
     found = confirm(finalists(1.0, 1.1, 1.2, 2.0, 3.0), machine.measure, machine.compare)
     assert found.ordered[0].trial == 3 and 4 not in machine.order
+
+
+def test_one_that_may_only_have_been_unlucky_is_measured_again() -> None:
+    machine = Machine([1.0, 1.0, 1.0, 0.9, 1.0])
+    found = confirm(finalists(1.0, 1.0, 1.0, 1.02, 1.03), machine.measure, machine.compare)
+    assert found.ordered[0].trial == 3 and 4 not in machine.order
+    # However many come near, only so many are.
+    machine = Machine([1.0] * 20)
+    confirm(finalists(*[1.0] * 20), machine.measure, machine.compare)
+    assert machine.order == list(range(TRIED_AGAIN))
+    # And none when the time is spent.
+    machine = Machine([1.0] * 20)
+    confirm(finalists(*[1.0] * 20), machine.measure, machine.compare, over=lambda: len(machine.order) == 5)
+    assert machine.order == list(range(5)) and machine.together == []
 
 
 def test_one_that_fails_beside_others_is_out() -> None:

@@ -95,6 +95,13 @@ def test_workloads_and_runs_are_listed(tmp_path: Path) -> None:
         assert [r.id for r in db.runs()] == ["r1"]
 
 
+def test_a_file_name_that_is_no_text_is_kept_with_escapes(tmp_path: Path) -> None:
+    with Database(tmp_path / "r.db") as db:
+        db.add_run(Run("r1", "caf\udce9.ms", "s", "w", "cpu", 1, "{}"))
+        assert [r.file for r in db.runs()] == ["caf\\udce9.ms"]
+        assert db.check() is None and db.top("caf\udce9") == []
+
+
 def test_an_unreadable_record_is_a_warning_and_the_rest_is_there(tmp_path: Path) -> None:
     with Database(tmp_path / "r.db") as db:
         for trial in range(3):

@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
 
 import chaos
@@ -18,6 +18,7 @@ from mslang.schedule.strategies import space_of
 from mslang.search import exhaustive
 from mslang.search.leaves import Leaves
 from mslang.search.registry import AUTO
+from mslang.search.replay_trace import ReplayTrace
 from mslang.search.strategy import Rejections
 from mslang.sema.modules import load
 from mslang.target.description import GENERIC
@@ -46,6 +47,21 @@ def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The made-up times are no business of this machine's peak."""
     monkeypatch.setattr(session_module, "roofline_of", lambda task: Roofline(task.program, lambda _: 1e15))
     monkeypatch.setattr(tune_module, "raise_peak", lambda rate: None)
+
+
+@pytest.fixture
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that goes on without end fails instead."""
+    count = 0
+    step = Search.step
+
+    def counted(search: Search, left: int | None = None) -> str | None:
+        nonlocal count
+        count += 1
+        assert count < 100
+        return step(search, left)
+
+    monkeypatch.setattr(Search, "step", counted)
 
 
 def items(names: tuple[str, ...], weights: dict[str, float] | None = None) -> list[Item]:
@@ -213,6 +229,52 @@ def test_a_resumed_session_that_proposes_others_than_before_ends(
     assert [isinstance(f, Finished) and (f.tally.trials, f.best is not None) for f in found] == [(10, True)] * 2
 
 
+@pytest.mark.usefixtures("few_steps")
+@pytest.mark.parametrize("trials", [3, 5])
+def test_a_resumed_run_that_took_records_over_ends_with_no_more_trials_than_it_has(tmp_path: Path, trials: int) -> None:
+    """It went on without end: what it takes over again counted as new trials, and the generation as unfinished."""
+    for resume, budget in ((False, 4), (False, 10), (True, trials)):
+        [done] = go(tmp_path, ("second",), budget=Budget(budget), strategy="replay_trace", resume=resume)
+    assert isinstance(done, Finished) and done.confirmed and done.tally.trials == 10
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_a_task_whose_patience_ends_with_its_share_of_the_trials_is_over(tmp_path: Path) -> None:
+    told: list[Event] = []
+    # The other cannot be tuned, and leaves its share.
+    work = Work(chaos.refuse_one, chaos.build_well, chaos.measure_alike)
+    done, _ = go(tmp_path, ("second", "first"), work=work, budget=Budget(6, patience=2), listen=told.append)
+    assert isinstance(done, Finished) and done.reason == "2 trials without a better one" and done.tally.trials == 3
+    assert [g.trials for g in of(told, Generation)] == [3]
+
+
+def test_a_resumed_session_measures_no_candidate_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it goes on otherwise than before, it proposes some again that it did not reach when it caught up."""
+    go(tmp_path, ("second",), budget=Budget(16), strategy="replay_trace")
+    propose = ReplayTrace.propose
+    monkeypatch.setattr(ReplayTrace, "propose", lambda self, n: propose(self, 2 * n)[::-1])
+    told: list[Event] = []
+    [done] = go(tmp_path, ("second",), budget=Budget(40), strategy="replay_trace", resume=True, listen=told.append)
+    assert isinstance(done, Finished) and done.tally.trials == 40
+    trials = of(told, Trial)
+    assert [t.record.trial for t in trials] == list(range(16, 40))
+    with Database(tmp_path / "r.db") as db:
+        old = {r.candidate for r in db.records() if isinstance(r, Record) and (r.id or 0) <= 16}
+    assert len(old) == 16 and not old & {t.record.candidate for t in trials}
+
+
+def test_a_file_whose_name_is_no_text_is_tuned(tmp_path: Path) -> None:
+    [item] = items(("first",))
+    named = msgspec.structs.replace(item, task=msgspec.structs.replace(item.task, file="caf\udce9.ms"))
+    told: list[Event] = []
+    settings = Settings(3, Budget(2), strategy="replay_trace")
+    logs = ("log folder", LogFolder(tmp_path / "logs"))
+    tune_all([named], settings, database=tmp_path / "r.db", workers=1, work=WELL, listen=told.append, callbacks=[logs])
+    assert not of(told, Warned)
+    with Database(tmp_path / "r.db") as db:
+        assert [r.file for r in db.runs()] == ["caf\\udce9.ms"] and db.check() is None
+
+
 def test_a_callback_that_fails_is_one_warning_and_no_record_is_lost(tmp_path: Path) -> None:
     calls = 0
 
@@ -257,20 +319,23 @@ def test_the_log_folder_says_what_happened(tmp_path: Path) -> None:
 def test_the_report_of_a_resumed_session_is_that_of_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def reported(name: str, *budgets: int) -> list[tuple[object, ...]]:
+    def reported(name: str, *budgets: int) -> tuple[Sized, ...]:
         folder = tmp_path / name
         for k, budget in enumerate(budgets):
             log = ("log folder", LogFolder(folder / "logs"))
             go(folder, ("second",), budget=Budget(budget), strategy="auto", resume=k > 0, callbacks=(log,))
         with Database(folder / "r.db") as store:
-            return [(f.rejected, f.quality, f.predicted, [p.cost for p in f.points]) for f in gather(store)]
+            [f] = gather(store)
+            # Those of the other run that are among the finalists are measured again whenever the run ends.
+            others = {r.cost for r in store.records() if isinstance(r, Record) and r.run != f.run.id}
+            return f.rejected, f.quality, f.predicted, [p.cost for p in f.points if p.cost not in others]
 
     monkeypatch.setitem(globals(), "TEXT", TEXT.replace("    reorder", '    require tj[1] > 2, "narrow"\n    reorder'))
     # Trials that another run has on record are reported again when they are proposed again.
     go(tmp_path / "whole", ("second",), budget=Budget(10), strategy="replay_trace")
     go(tmp_path / "parts", ("second",), budget=Budget(10), strategy="replay_trace")
-    [whole] = reported("whole", 40)
-    assert reported("parts", 20, 40) == [whole]
+    whole = reported("whole", 40)
+    assert reported("parts", 20, 40) == whole
     assert whole[0] and whole[2] and len(whole[3]) < 40
 
 

@@ -13,6 +13,7 @@ from mslang.diagnostics import MsError
 from mslang.runtime.timing import Timing
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
+from mslang.tune.instances import Instance
 from mslang.tune.record import Outcome, Record, Result, Workload
 from mslang.tune.stores import OrderedUnion, Store, Union, fastest, open_store, text_of
 from mslang.tune.upkeep import Pruning, differences, prunable
@@ -105,6 +106,30 @@ def test_times_with_warm_and_with_cold_caches_are_not_compared(tmp_path: Path) -
         assert [r.seconds for r in Union([db, other]).top("w")] == [1.5 * 1.125]
         assert prunable(found, Pruning(keep=1)) == [2]
         assert [(d.ours, d.theirs) for d in differences(db, other)] == [(None, found[0].cost * 1.5), (9.0, None)]
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "union", "folder"])
+def test_times_at_different_sizes_are_not_compared(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def at(size: int, trial: int, seconds: float | None, outcome: Outcome = Outcome.MEASURED) -> Record:
+        timing = None if seconds is None else Timing((seconds,), 1)
+        cold = False if outcome is Outcome.TIME_OUT else None
+        result = Result(outcome, timing=timing, cold=cold, instances=(Instance({"M": size}),))
+        return store.add(record(trial, None, result=result))
+
+    store = store_of(kind, tmp_path, monkeypatch)
+    store.add(record(0, 0.1))
+    small = [at(5, trial, seconds) for trial, seconds in enumerate([1.0, 2.0])]
+    large = [at(16, trial, seconds) for trial, seconds in enumerate([9.0, 8.0])]
+    # The last time was at 16: so are those that count, not those of an older store that does not say at which.
+    assert [r.id for r in store.top("w")] == [large[1].id, large[0].id]
+    # What takes too long at 5 need not at 16; what is wrong at 5 is wrong.
+    at(5, 1, None, Outcome.TIME_OUT)
+    assert [r.id for r in store.top("w")] == [large[1].id, large[0].id]
+    at(5, 1, None, Outcome.WRONG_RESULT)
+    assert [r.id for r in store.top("w")] == [large[0].id]
+    found = [r for r in store.records() if isinstance(r, Record)]
+    assert small[0].id not in prunable(found, Pruning(keep=1))
+    store.close()
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "union", "folder"])

@@ -40,6 +40,13 @@ def test_weights_and_recent_gains_decide() -> None:
     assert Gradient().next([heavy, falling]) == 0
 
 
+def test_a_first_generation_without_a_valid_candidate_is_followed_by_a_second_one() -> None:
+    failed, fresh, fine = state("failed", math.inf), state("fresh"), state("fine", 1e-3)
+    assert Gradient().next([failed, fresh, fine]) == 1
+    assert Gradient().next([fine, failed]) == 1
+    assert Gradient().next([fine, state("failed", math.inf, math.inf)]) == 0
+
+
 def test_failures_sink_but_are_tried_where_nothing_else_is_left() -> None:
     failing, fine = state("failing", math.inf, math.inf, weight=100.0), state("fine", 1e-9, 1e-9, 1e-9)
     assert Gradient().next([failing, fine]) == 1

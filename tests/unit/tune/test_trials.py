@@ -30,6 +30,7 @@ class Stub:
     """A task or a candidate of which only these fields matter."""
 
     runner = program = None
+    instances = ()
 
 
 def trials(workers: Any, limits: Limits) -> Trials:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -25,23 +25,28 @@ from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space, space_named
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
-from mslang.search.replay_trace import distinct_candidates
-from mslang.search.strategy import Problem, Rejections
+from mslang.search.replay_trace import ReplayTrace, distinct_candidates
+from mslang.search.strategy import Observed, Problem, Rejections
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, GENERIC
 from mslang.target.machine import Machine
+from mslang.tune import claim as claim_module
 from mslang.tune import database as database_module
+from mslang.tune import runs as runs_module
+from mslang.tune import search as search_module
 from mslang.tune import session as session_module
 from mslang.tune import task as task_module
 from mslang.tune import tune as tune_module
 from mslang.tune.budget import Budget
 from mslang.tune.claim import claimed_run
+from mslang.tune.confirm import REMEASURED
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
+from mslang.tune.instances import Instance
 from mslang.tune.planning import problem_of
 from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Trial, Warned
-from mslang.tune.record import INCUMBENT, Outcome, Record
+from mslang.tune.record import INCUMBENT, Outcome, Record, Sources
 from mslang.tune.recording import candidate_of
 from mslang.tune.roofline import Roofline, rated_dtype
 from mslang.tune.scale import Scale
@@ -71,10 +76,11 @@ def go(
     cache: Literal["warm", "cold"] | None = None,
     backend: BackEnd | None = None,
     where: Space | None = None,
+    sizes: tuple[Instance, ...] = (),
 ) -> Finished:
     found = space() if where is None else where
     return tune(
-        Task(found.program, found, GENERIC, "gemm.ms", backend=backend),
+        Task(found.program, found, GENERIC, "gemm.ms", backend=backend, instances=sizes),
         Settings(seed, budget or Budget(8), Limits(cache=cache), strategy="replay_trace"),
         database=folder / "r.db",
         workers=workers,
@@ -119,6 +125,119 @@ def test_times_with_warm_and_with_cold_caches_do_not_stand_for_each_other(tmp_pa
     # A run goes on as it was begun.
     resumed = go(tmp_path, work, backend=gpu, cache="cold", resume=True, budget=Budget(10))
     assert resumed.best is not None and resumed.best.cold is False
+
+
+FIVE, SIXTEEN = (Instance({"M": 5}),), (Instance({"M": 16}, 3),)
+
+
+def test_times_at_different_sizes_do_not_stand_for_each_other(tmp_path: Path) -> None:
+    go(tmp_path, sizes=FIVE)
+    # A measurement would crash now.
+    assert go(tmp_path, DEADLY, sizes=FIVE).known == 8
+    other = go(tmp_path, sizes=SIXTEEN)
+    assert other.known == 0 and other.best is not None and other.best.result.instances == SIXTEEN
+    with Database(tmp_path / "r.db") as store:
+        assert [r.result.instances for r in store.top(n=100)] == [SIXTEEN] * 8
+    # A run goes on at its sizes alone.
+    assert go(tmp_path, sizes=FIVE, budget=Budget(10), resume=True).tally.trials == 10
+    with pytest.raises(MsError) as error:
+        go(tmp_path, sizes=(*FIVE, *SIXTEEN), resume=True)
+    diagnostic = error.value.diagnostic
+    assert diagnostic.code == "MS503" and "was timed at M=16:3, not at M=16:3 M=5:1" in str(diagnostic.why)
+    assert "--likely" in str(diagnostic.help)
+
+
+def test_a_run_that_something_else_compiled_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go(tmp_path)
+    with pytest.raises(MsError) as error:
+        go(tmp_path, backend=msgspec.structs.replace(LLVM, version=lambda: "llvm 99"), resume=True)
+    diagnostic = error.value.diagnostic
+    assert diagnostic.code == "MS503" and str(diagnostic.why).endswith(f"{LLVM.version()}, not with llvm 99")
+    with monkeypatch.context() as later, pytest.raises(MsError) as error:
+        later.setattr(runs_module, "__version__", "99.0")
+        go(tmp_path, resume=True)
+    assert error.value.diagnostic.code == "MS503" and "this is mslang 99.0" in str(error.value.diagnostic.why)
+    assert go(tmp_path, budget=Budget(10), resume=True).tally.trials == 10
+
+
+@pytest.mark.parametrize("arguments", ["[", "[]", '{"budget": 3}', '{"seed": 5, "drawn": 5}'])
+def test_a_run_with_arguments_that_cannot_be_read_is_not_resumed(tmp_path: Path, arguments: str) -> None:
+    go(tmp_path)
+    with Database(tmp_path / "r.db") as store, Database(tmp_path / "imported" / "r.db") as other:
+        [run] = store.runs()
+        bad = msgspec.structs.replace(run, id="imported", arguments=arguments, created="2999")
+        store.add_run(bad)
+        other.add_run(bad)
+    with pytest.raises(MsError) as error:
+        go(tmp_path / "imported", resume=True)
+    diagnostic = error.value.diagnostic
+    assert diagnostic.code == "MS503" and "the arguments of run imported cannot be read" in str(diagnostic.why)
+    assert go(tmp_path, budget=Budget(10), resume=True).tally.trials == 10
+
+
+def records_of(folder: Path, run: str) -> list[Record]:
+    with Database(folder / "r.db") as store:
+        return [r for r in store.records(run=run) if isinstance(r, Record)]
+
+
+def test_what_is_taken_over_is_a_trial_of_the_run_that_takes_it_over(tmp_path: Path) -> None:
+    first = go(tmp_path, seed=7, budget=Budget(30))
+    assert first.best is not None
+    before = records_of(tmp_path, first.best.run)
+    told: list[Event] = []
+    found = space()
+    task = Task(found.program, found, GENERIC, "gemm.ms", Sources(space="edited"))
+    settings = Settings(3, Budget(30), strategy="replay_trace")
+    done = tune(task, settings, database=tmp_path / "r.db", workers=1, work=WELL, listen=told.append)
+    trials = [e for e in told if isinstance(e, Trial)]
+    assert 0 < done.known < 30 and [e.record.trial for e in trials] == list(range(30))
+    [run] = {e.run for e in told if isinstance(e, Started)}
+    assert {(e.record.run, e.record.seed, e.record.sources.space) for e in trials} == {(run, 3, "edited")}
+    # The other run has what it had: what was taken over and measured again is of this run.
+    assert records_of(tmp_path, first.best.run) == before
+    own = records_of(tmp_path, run)
+    numbers = {e.record.candidate: e.record.trial for e in trials}
+    assert {(r.seed, r.sources.space) for r in own} == {(3, "edited")} and done.best in own
+    assert all(r.trial == numbers[r.candidate] for r in own)
+    taken_over = {e.record.candidate for e in trials if e.known}
+    assert taken_over & {r.candidate for r in own}, "none of the finalists was taken over"
+
+
+def test_a_best_that_was_taken_over_is_kept_beside_the_records_of_the_run(tmp_path: Path) -> None:
+    times = [chaos.seconds(c.program) for c in drawn(44)]
+    assert min(times[40:]) > sorted(times)[REMEASURED - 1]
+    first = go(tmp_path, budget=Budget(40))
+    told: list[Event] = []
+    done = go(tmp_path, budget=Budget(44), listen=told.append)
+    [run] = {e.run for e in told if isinstance(e, Started)}
+    assert first.best is not None and done.best is not None and done.known == 40
+    assert done.best in records_of(tmp_path, run) and done.best.result == first.best.result
+    # A run that tried nothing else has no records.
+    again = go(tmp_path, DEADLY, budget=Budget(40))
+    assert again.known == 40 and again.best is not None and again.best.id == done.best.id
+
+
+def test_a_resumed_run_shows_its_strategy_the_times_that_it_took_over(tmp_path: Path) -> None:
+    """Not those of the second measurement, which are its own records of these candidates."""
+
+    def costs(folder: str, *budgets: int) -> list[tuple[str, float | None]]:
+        seen: list[tuple[str, float | None]] = []
+
+        class Noting(ReplayTrace):
+            def observe(self, observed: Sequence[Observed]) -> None:
+                seen.extend((o.hash, o.cost) for o in observed)
+
+        for k, budget in enumerate(budgets):
+            seen.clear()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(search_module, "strategy_named", lambda *_: Noting)
+                slower = Work(chaos.prepare, chaos.build_well, chaos.measure_slower_when_looked_at_closely)
+                go(tmp_path / folder, slower, budget=Budget(budget), resume=k > 0)
+        return seen
+
+    for folder in ("whole", "parts"):
+        go(tmp_path / folder, budget=Budget(10))
+    assert costs("whole", 32) == costs("parts", 20, 32)
 
 
 def tiled(text: str, name: str = "tiled") -> Space:
@@ -343,6 +462,25 @@ def test_a_run_goes_on_in_one_process_at_a_time(tmp_path: Path) -> None:
     assert go(tmp_path, budget=Budget(10), resume=True).tally.trials == 10
 
 
+def test_another_claim_of_this_process_leaves_a_claim_alone(tmp_path: Path) -> None:
+    store = tmp_path / "r.db"
+
+    def is_held() -> bool:
+        words = [sys.executable, "-c", HOLDER, str(store), "a"]
+        other = subprocess.run(words, input="", capture_output=True, text=True)
+        assert other.stdout == "held\n" or "in use by another" in other.stderr
+        return other.stdout == ""
+
+    with claimed_run(store, "a"):
+        with claimed_run(store, "another"):
+            pass
+        assert is_held()
+        with pytest.raises(MsError) as error, claimed_run(store, "a"):
+            pass
+        assert error.value.diagnostic.code == "MS607" and is_held()
+    assert not is_held()
+
+
 def test_a_run_that_cannot_be_claimed_is_not_said_to_be_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without_locks(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -351,12 +489,12 @@ def test_a_run_that_cannot_be_claimed_is_not_said_to_be_in_use(tmp_path: Path, m
     with pytest.raises(MsError) as error, claimed_run(tmp_path / "r.db", "a"):
         pass
     assert error.value.diagnostic.code == "MS603" and error.value.diagnostic.why == "Is a directory"
-    monkeypatch.setattr("fcntl.lockf", without_locks)
+    monkeypatch.setattr(claim_module, "_lock", without_locks)
     with pytest.raises(MsError) as error, claimed_run(tmp_path / "s.db", "a"):
         pass
     assert error.value.diagnostic.code == "MS603" and error.value.diagnostic.why == "No locks available"
     # What goes wrong while the run is held is something else.
-    monkeypatch.setattr("fcntl.lockf", lambda *_: None)
+    monkeypatch.setattr(claim_module, "_lock", lambda *_: None)
     with pytest.raises(FileNotFoundError), claimed_run(tmp_path / "s.db", "a"):
         raise FileNotFoundError
 
