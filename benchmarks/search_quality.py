@@ -38,7 +38,12 @@ from mslang.target.description import AVX512, Target
 from mslang.tune.search import GENERATION
 
 WORKLOADS = Path(__file__).parents[1] / "stdlib" / "workloads"
-PROGRAMS = (("gemm", "gemm"), ("conv2d", "conv2d_nhwc"))
+PROGRAMS = (
+    ("gemm", "gemm"),
+    ("conv2d", "conv2d_nhwc"),
+    ("dense", "dense_bias_relu"),
+    ("depthwise", "depthwise_nhwc"),
+)
 
 
 class Machine:
