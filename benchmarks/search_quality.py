@@ -150,7 +150,7 @@ def main() -> None:
     print(f"best of {args.trials} trials over the least found, median of {args.seeds} seeds (processor seconds)")
     for result in found:
         for label, ratio in result["median"].items():
-            print(f"{result['program']:14} {label:26} {ratio:6.3f}  ({result['seconds'][label]:.1f} s)")
+            print(f"{result['program']:16} {label:26} {ratio:6.3f}  ({result['seconds'][label]:.1f} s)")
 
 
 if __name__ == "__main__":
