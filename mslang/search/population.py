@@ -113,7 +113,8 @@ def spread(parts: Sequence[Scored], penalty: float, most: int = 512) -> Iterator
         return
     part, row, order = _ordered(parts)
     first, rest = order[:most], order[most:]
-    scores = np.nan_to_num(np.concatenate([p.scores for p in parts])[first], nan=LARGE, posinf=LARGE, neginf=-LARGE)
+    scores = np.concatenate([p.scores for p in parts])[first].astype(np.float64)
+    scores = np.nan_to_num(scores, nan=LARGE, posinf=LARGE, neginf=-LARGE)
     part_of, row_of = part[first], row[first]
     for _ in range(len(first)):
         k = int(np.argmin(scores))

@@ -344,11 +344,13 @@ def test_a_generation_is_not_of_one_kind() -> None:
     assert len(everything) == len(part[0]) and len({leaf.key(p.row) for p in everything}) == len(everything)
 
 
-def test_scores_that_are_no_numbers_come_last() -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_that_are_no_numbers_come_last(dtype: type) -> None:
+    """A model of a user's own may give any floats."""
     leaf = Leaf(0, next(iter(space("large").sketches())), GENERIC, 0, Rejections())
-    part = [Scored(leaf, leaf.draw(4), np.asarray([np.inf, 1.0, np.nan, np.inf]))]
-    found = [p.score for p in spread(part, 0.4)]
-    assert len(found) == 4 and found[0] == 1.0
+    part = [Scored(leaf, leaf.draw(4), np.asarray([np.inf, 1.0, np.nan, np.inf], dtype))]
+    found = list(spread(part, 0.4))
+    assert len({leaf.key(p.row) for p in found}) == len(found) == 4 and found[0].score == 1.0
 
 
 def test_the_last_trials_go_to_the_neighbourhood_of_the_best() -> None:
