@@ -21,7 +21,7 @@ from mslang.search.numbering import Numbering, numbering_of
 from mslang.search.permutation import Permutation
 from mslang.search.roles import Role, roles_of
 from mslang.search.seen import Seen
-from mslang.search.strategy import Rejections
+from mslang.search.strategy import Rejections, never_legal
 from mslang.target.description import Target
 
 FEW = 16
@@ -277,7 +277,7 @@ class Leaves:
             self.add(found)
         elif found.structure not in self._illegal:
             self._illegal.add(found.structure)
-            self.rejections.illegal[_never_legal(found)] += 1
+            self.rejections.illegal[never_legal(found.structure, found.diagnostic.message)] += 1
 
     def add(self, sketch: Sketch) -> Leaf:
         """The leaf of a structure, a new one if it was not known."""
@@ -324,10 +324,3 @@ def allocate(n: int, counts: Sequence[int]) -> list[int]:
     for k in rest[: n - sum(shares)]:
         shares[k] += 1
     return [min(s, c) for s, c in zip(shares, counts, strict=True)]
-
-
-def _never_legal(found: Illegal) -> str:
-    """Why no point of a structure is a candidate, with the cases that lead to it."""
-    cases = ", ".join(f"{address} = {label}" for address, label in found.structure)
-    reason = found.diagnostic.message
-    return f"with {cases} no draw is legal: {reason}" if cases else f"no draw is legal: {reason}"

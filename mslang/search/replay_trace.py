@@ -10,7 +10,7 @@ from itertools import islice
 
 from mslang.ir.equal import structural_hash
 from mslang.schedule.space import Rejection
-from mslang.search.strategy import Observed, Problem, Proposal, Rejections
+from mslang.search.strategy import Observed, Problem, Proposal, Rejections, never_legal
 
 DRAWS_WITHOUT_NEWS = 2000
 """After so many draws in a row that gave nothing new, the space counts as exhausted."""
@@ -68,7 +68,7 @@ def distinct_candidates(problem: Problem, rejections: Rejections) -> Iterator[Pr
             elif drawn.structure not in dead:
                 dead.add(drawn.structure)
                 if drawn.illegal:
-                    rejections.illegal[_never_legal(drawn)] += 1
+                    rejections.illegal[never_legal(drawn.structure, drawn.reason)] += 1
                 else:
                     rejections.constraint[drawn.reason] += 1
                 if not drawn.structure:
@@ -88,9 +88,3 @@ def distinct_candidates(problem: Problem, rejections: Rejections) -> Iterator[Pr
         if not drawn.sketch.open:
             # There is nothing to choose, so there is no other candidate.
             return
-
-
-def _never_legal(rejection: Rejection) -> str:
-    """Why no draw of a structure is a candidate, with the cases that lead to it."""
-    cases = ", ".join(f"{address} = {label}" for address, label in rejection.structure)
-    return f"with {cases} no draw is legal: {rejection.reason}" if cases else f"no draw is legal: {rejection.reason}"

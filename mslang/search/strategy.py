@@ -60,6 +60,12 @@ class Rejections(msgspec.Struct):
         return taken
 
 
+def never_legal(structure: Sequence[tuple[str, Label]], reason: str) -> str:
+    """Why no point of a structure is a candidate, with the cases that lead to it."""
+    cases = ", ".join(f"{address} = {label}" for address, label in structure)
+    return f"with {cases} no draw is legal: {reason}" if cases else f"no draw is legal: {reason}"
+
+
 class Problem(msgspec.Struct, frozen=True):
     """What a strategy searches.
 
