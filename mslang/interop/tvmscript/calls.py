@@ -95,6 +95,14 @@ def call(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     dtype = our_type({"boolean": "bool"}.get(name, name))
     if dtype is not None:
         return _typed(read, e, scope, dtype)
+    if name == "round" and _older(read, e.func):
+        raise refuse(
+            "MS731",
+            e,
+            f"`{text_of(e.func)}` of versions before `tirx` has no counterpart here",
+            "it rounds halves away from zero; `round` here rounds them to even",
+            help="write `T.nearbyint` if halves may be rounded to even",
+        )
     function = OUR_FUNCTIONS.get(name, name)
     if function in FUNCTIONS:
         return _function(read, e, scope, function)
@@ -102,6 +110,16 @@ def call(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     if handler is None:
         raise refuse("MS731", e, f"`{text_of(e.func)}` has no counterpart here")
     return handler(read, e, scope)
+
+
+def _older(read: Expressions, function: ast.expr) -> bool:
+    """Whether a function of TVM's namespace is that of versions before `tirx`."""
+    match function:
+        case ast.Attribute(value=ast.Name(id=name)):
+            return name in read.older
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="tvm"), attr="tir")):
+            return True
+    return False
 
 
 def _foreign(read: Expressions, e: ast.Call, scope: Scope) -> Value:

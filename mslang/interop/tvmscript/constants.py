@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from mslang.interop.tvmscript.call_arguments import dotted
@@ -13,6 +14,8 @@ from mslang.interop.tvmscript.source import Refusal
 
 _MACROS = frozenset({"inline", "macro"})
 _SCRIPTS = frozenset({"tir", "tirx", "s_tir"})
+_COMMENTED = re.compile(r"^#\s*from tvm\.script import (tirx?) as (\w+)", re.MULTILINE)
+"""The line that `.script()` prints in front of a program."""
 
 
 def aliases_of(tree: ast.Module) -> frozenset[str]:
@@ -25,6 +28,19 @@ def aliases_of(tree: ast.Module) -> frozenset[str]:
             case ast.Import(names=names):
                 found |= {a.asname for a in names if a.asname and a.name.split(".")[-1] in _SCRIPTS}
     return frozenset(found | {"T"})
+
+
+def older_aliases_of(tree: ast.Module, text: str) -> frozenset[str]:
+    """A file's names of the namespace as versions before `tirx` had it, also where only a comment imports it."""
+    named = set(_COMMENTED.findall(text))
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("tvm"):
+                named |= {(a.name, a.asname or a.name) for a in names if a.name in _SCRIPTS}
+            case ast.Import(names=names):
+                named |= {(a.name.split(".")[-1], a.asname) for a in names if a.asname}
+    newer = {alias for script, alias in named if script == "tirx"}
+    return frozenset(alias for script, alias in named if script == "tir" and alias not in newer)
 
 
 def collect(statements: Iterable[ast.stmt], names: Mapping[str, Value], read: Expressions) -> dict[str, Value]:

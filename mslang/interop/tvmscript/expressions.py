@@ -64,10 +64,13 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = MappingProxyType(
 
 
 class Expressions:
-    """Reads expressions; `aliases` are the names of TVM's namespace (`T`)."""
+    """Reads expressions; `aliases` are the names of TVM's namespace (`T`), `older` those of them that mean `tir`."""
 
-    def __init__(self, aliases: frozenset[str], intrinsics: Sequence[Intrin] = ()) -> None:
+    def __init__(
+        self, aliases: frozenset[str], intrinsics: Sequence[Intrin] = (), older: frozenset[str] = frozenset()
+    ) -> None:
         self.aliases = aliases
+        self.older = older
         self.intrinsics = tuple(x for x in intrinsics if TVM in dict(x.texts))
         """The instructions that are recognised by their calls."""
 

@@ -14,7 +14,7 @@ from mslang.interop.block_names import with_names
 from mslang.interop.directions import directed
 from mslang.interop.tvmscript.buffers import ALLOCATIONS, annotated
 from mslang.interop.tvmscript.call_arguments import dotted
-from mslang.interop.tvmscript.constants import aliases_of, bodies, collect, is_program, size_type
+from mslang.interop.tvmscript.constants import aliases_of, bodies, collect, is_program, older_aliases_of, size_type
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.instances import Instances
@@ -106,7 +106,8 @@ def _python(source: Source) -> ast.Module:
 def _read(tree: ast.Module, source: Source, intrinsics: Sequence[Intrin]) -> Reading:
     path = source.path
     aliases = aliases_of(tree)
-    expressions = Expressions(aliases, (*intrinsics, *_registered(tree, aliases, source)))
+    older = older_aliases_of(tree, source.text)
+    expressions = Expressions(aliases, (*intrinsics, *_registered(tree, aliases, source)), older)
     functions: list[Function] = []
     diagnostics: list[Diagnostic] = []
     taken = Names()

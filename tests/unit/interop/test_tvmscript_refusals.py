@@ -27,6 +27,8 @@ def refused(text: str) -> list[tuple[str, str]]:
     ("statement", "code", "place"),
     [
         ("B[vi] = T.lgamma(A[vi])", "MS731", "T.lgamma(A[vi])"),
+        ("B[vi] = T.round(A[vi])", "MS731", "T.round(A[vi])"),
+        ("B[vi] = tvm.tir.round(A[vi])", "MS731", "tvm.tir.round(A[vi])"),
         ("T.evaluate(T.tvm_mma_sync(A.data, 0))", "MS733", "T.tvm_mma_sync(A.data, 0)"),
         ("B[vi] = T.q_multiply_shift(vi, 3, 0, 0)", "MS731", "T.q_multiply_shift(vi, 3, 0, 0)"),
         ("x = T.launch_thread('lane', 4)", "MS731", "T.launch_thread('lane', 4)"),
@@ -57,6 +59,21 @@ def refused(text: str) -> list[tuple[str, str]]:
 )  # fmt: skip
 def test_in_a_block(statement: str, code: str, place: str) -> None:
     assert (code, place) in refused(HEAD + statement + "\n")
+
+
+@pytest.mark.parametrize(
+    ("imported", "older"),
+    [
+        ("from tvm.script import tir as T", True),
+        ("# from tvm.script import tir as T", True),
+        ("from tvm.script import tirx as T", False),
+        ("# from tvm.script import tirx as T", False),
+        ("", False),
+    ],
+)
+def test_round_of_older_versions_rounds_halves_away_from_zero(imported: str, older: bool) -> None:
+    text = HEAD.replace("from tvm.script import tir as T", imported) + "B[vi] = T.round(A[vi])\n"
+    assert (not tvmscript.read(text).functions) == older
 
 
 @pytest.mark.parametrize(
