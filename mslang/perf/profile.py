@@ -30,6 +30,10 @@ from mslang.workers.pool import Pool, usual_memory
 UNCERTAIN = 0.2
 """A part of whose counted time the clock took more than this share is uncertain."""
 
+CALLS = 20
+"""Calls that a kernel is given time for, as slow as the unscheduled one: with and without clocks, it makes 17 at least,
+however long each takes."""
+
 NO_LINES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -66,10 +70,11 @@ def profile_kernel(
         raise no_clock(made_by)
     with scratch_folder() as folder:
         with Workers(1) as workers:
-            workers.prepare(PrepareJob(plain, target, folder, seed=0, allow_native=allow_native))
+            prepared = workers.prepare(PrepareJob(plain, target, folder, seed=0, allow_native=allow_native))
+        limit = 60.0 + 10.0 * seconds + (CALLS * prepared.seconds if prepared else 0.0)
         job = TimedJob(program, target, made_by, folder, tuple(names), seconds, allow_native)
         with Pool(1, memory=usual_memory(), preload=PRELOAD) as pool:
-            outcome = pool.submit(measure, (pickle.dumps(job),), seconds=60.0 + 10.0 * seconds).outcome()
+            outcome = pool.submit(measure, (pickle.dumps(job),), seconds=limit).outcome()
     if not isinstance(outcome, Done):
         raise MsError(*explanation(outcome, "profiling"))
     return profile_of(pickle.loads(outcome.value), program, target, lines)

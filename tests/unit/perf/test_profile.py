@@ -17,6 +17,9 @@ from mslang.perf.parts import COUNTERS, Part, blocks_in, loops_of, timed
 from mslang.perf.profile import profile_of
 from mslang.perf.runs import runs
 from mslang.perf.work import works_of
+from mslang.tune.job import Prepared
+from mslang.tune.workers import Workers
+from mslang.workers.pool import Pool
 
 TEXT = """
 program two(A: f32[64, 256], B: f32[256], out C: f32[64, 256], out D: f32[64]) {
@@ -170,6 +173,22 @@ def test_python_profiles_a_schedule(source: ms.Source) -> None:
     assert [r.name for r in found.rows][:2] == ["two", "i"] and found.rows[0].entries == 1
     assert found.rows[0].operations == 2 * 64 * 256 and found.seconds > 0
     assert found.events or found.refused
+
+
+def test_a_slow_program_has_time_for_the_calls_that_are_made_in_any_case(
+    source: ms.Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Asked(Exception):
+        """Ends the profile where the limit is known."""
+
+    def asked(_pool: Pool, _function: object, _arguments: object, *, seconds: float) -> None:
+        raise Asked(seconds)
+
+    monkeypatch.setattr(Workers, "prepare", lambda *_: Prepared(seconds=100.0))
+    monkeypatch.setattr(Pool, "submit", asked)
+    with pytest.raises(Asked) as found:
+        ms.profile_kernel(source.space("together"), seconds=1.0)
+    assert found.value.args[0] >= 17 * 100.0
 
 
 def test_a_back_end_without_a_clock_says_so(source: ms.Source) -> None:
