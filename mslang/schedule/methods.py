@@ -940,7 +940,8 @@ class Methods:
             - a loop over which a producer still reduces
             - a position that is not after the last producer
             - another block that writes what it reads after it, or reads what it writes before it
-            - reads that are not provably written by then (a halo that the next iteration computes)
+            - reads that are not provably written by then (a halo that the next iteration computes), or that a later
+              iteration writes again
             - instances that would not provably run, or a reduction that would do steps twice
             - a loop at or above it whose iterations are concurrent, if several would write the same elements
             - a reduction that would not begin with its init, or lose an order that matters
@@ -1005,7 +1006,7 @@ class Methods:
             - a block that does not provably run for all values of its axes, unless it writes what only its scope needs and
               accesses nothing out of bounds; one that reads what its producer does not provably write
             - another block that writes what the block reads after the producer, or reads what it writes before it, also in
-              an earlier iteration of a loop around both
+              another iteration of a loop around both
             - a producer that would store the same element in iterations that run at the same time
 
         Source: TVM reverse_compute_inline
@@ -1041,7 +1042,7 @@ class Methods:
             - an operation after the reduction that is not the same done within it, such as max(sum, 0): each partial sum
               would be clipped
             - another block that writes what the epilogue reads after the reduction, or reads what it writes before it, also
-              in an earlier iteration of a loop around both
+              in another iteration of a loop around both
 
         Source: TVM fuse_reduction_epilogue
         """

@@ -48,6 +48,10 @@ def in_the_order_given(_: Function) -> Function:
     return wrong
 
 
+def as_an_index(_: Function) -> Function:
+    return lambda e, names, rewrite: rewrite(e)
+
+
 def to_the_whole_axis(limits: Function) -> Function:
     return lambda axis, part, ranges: limits(axis, None, ranges)
 
@@ -66,6 +70,20 @@ IN_INSTANCES = (
         "mslang.transform.rewriting.block_moving:why_other_results",
         finds_nothing,
         caught_by="tests/unit/transform/test_moved_writers.py",
+    ),
+    Planted(
+        "a legality check that says yes: what a moved block reads is finished",
+        "mslang.transform.rewriting.block_moving:why_not_final",
+        finds_nothing,
+        pair=40,
+        only=("reverse_compute_inline", "fuse_reduction_epilogue", "reverse_compute_at"),
+        generator="instances",
+    ),
+    Planted(
+        "an order that wraps: data that a `let` holds are an index where a formula is put in",
+        "mslang.transform.analysis.formula:as_data",
+        as_an_index,
+        caught_by="tests/unit/transform/test_reading_faults.py",
     ),
     Planted(
         "a legality check that says yes: no other iteration writes what is copied",

@@ -24,6 +24,7 @@ from tests.property import families
 from tests.property.arrays import strided
 from tests.property.block_programs import random_program
 from tests.property.drawn_programs import drawn_program
+from tests.property.refilled import refilled
 from tests.property.sampled_steps import SampledSteps
 from tests.property.steps import Step
 from tests.property.steps_caching import stencils
@@ -100,14 +101,19 @@ CONSTANT = 0.3
 STRIDED = 0.15
 """How many programs have parameters with strides and offsets."""
 
+REFILLED = 0.03
+"""How often a loop overwrites what was finished before; from a source of its own: other pairs stay what they were."""
+
 POSTPROC = 0.03
 """How often, after a primitive, a schedule enters its postprocessing."""
 
 
 def drawn_pair(seed: int, number: int) -> tuple[Program, random.Random]:
     """The program of a pair, and what its schedule is to be drawn from."""
-    rng = random.Random(f"{seed}/{number}")
-    return _with_constants(_program(rng, number), random.Random(f"constants/{seed}/{number}")), rng
+    rng, own = random.Random(f"{seed}/{number}"), random.Random(f"refilled/{seed}/{number}")
+    special = own.random() < REFILLED and not about(number)
+    program = refilled(own) if special else _program(rng, number)
+    return _with_constants(program, random.Random(f"constants/{seed}/{number}")), rng
 
 
 def about(number: int) -> Sequence[str]:

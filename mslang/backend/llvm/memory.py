@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def load(writer: ExpressionWriter, e: Load | MaskedLoad, scope: Scope) -> Value:
     """`buffer[indices]`; one lane where the address is the same in all and there is no mask."""
     place = scope.memory[e.buffer]
-    lanes = max(map(lanes_of, e.indices), default=1)
-    # A condition on the lanes may have turned out the same in all of them.
+    # Indices or a condition may have turned out the same in all lanes.
+    lanes = max(map(lanes_of, (*e.indices, e.mask) if isinstance(e, MaskedLoad) else e.indices), default=1)
     mask = arithmetic.widen(writer.fn, writer.value(e.mask, scope), lanes) if isinstance(e, MaskedLoad) else None
     offset = _offset(writer, place, e.indices, scope)
     dtype = _stored(e.dtype)
@@ -50,7 +50,7 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
     fn = writer.fn
     place = scope.memory[s.buffer]
     value = writer.value(s.value, scope)
-    lanes = max(map(lanes_of, s.indices), default=1)
+    lanes = max(map(lanes_of, s.indices if s.mask is None else (*s.indices, s.mask)), default=1)
     mask = None if s.mask is None else arithmetic.widen(fn, writer.value(s.mask, scope), lanes)
     offset = _offset(writer, place, s.indices, scope)
     value = _as_stored(writer, value)

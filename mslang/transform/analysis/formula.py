@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
@@ -23,6 +23,7 @@ from mslang.ir.expr import (
 from mslang.ir.find import blocks_of
 from mslang.ir.program import Block, Let, Program, Range, Store
 from mslang.ir.visit import conjunction, conjuncts, free_vars, loads_of, map_expr, substitute
+from mslang.transform.analysis.let_data import as_data
 
 
 # ------------------------------------------------------------------ taking out
@@ -141,32 +142,40 @@ def at_element(inverted: Mapping[str, Expr], indices: Sequence[Expr]) -> dict[st
 
 
 # ------------------------------------------------------------------ putting in
-def tidy_value(e: Expr, ranges: Mapping[str, Range]) -> Expr:
-    """A value with the indices of its loads and the conditions on indices simplified; its arithmetic stays as it is."""
+def tidy_value(e: Expr, ranges: Mapping[str, Range], data: Collection[str] | None = None) -> Expr:
+    """A value with the indices of its loads and the conditions on indices simplified; its arithmetic stays as it is.
+
+    Args:
+        e: the value.
+        ranges: those of axes and loops.
+        data: names of `let`s, which may be data (default: all that have no range).
+    """
     match e:
         case Load(buffer=b, indices=xs, dtype=d):
-            return Load(b, tuple(arith.simplify(tidy_value(x, ranges), ranges) for x in xs), d)
+            return Load(b, tuple(_simplified(tidy_value(x, ranges, data), ranges, data) for x in xs), d)
         case Select(condition=c, then=t, otherwise=o):
-            condition = _tidy_condition(c, ranges)
+            condition = _tidy_condition(c, ranges, data)
             if isinstance(condition, Const):
-                return tidy_value(t if condition.value else o, ranges)
-            return Select(condition, tidy_value(t, ranges), tidy_value(o, ranges))
-    return with_children(e, tuple(tidy_value(x, ranges) for x in children(e)))
+                return tidy_value(t if condition.value else o, ranges, data)
+            return Select(condition, tidy_value(t, ranges, data), tidy_value(o, ranges, data))
+    return with_children(e, tuple(tidy_value(x, ranges, data) for x in children(e)))
 
 
-def _tidy_condition(c: Expr, ranges: Mapping[str, Range]) -> Expr:
+def _simplified(e: Expr, ranges: Mapping[str, Range], data: Collection[str] | None) -> Expr:
+    names = free_vars(e) - ranges.keys() if data is None else free_vars(e) & frozenset(data)
+    return as_data(e, names, lambda x: arith.simplify(x, ranges))
+
+
+def _tidy_condition(c: Expr, ranges: Mapping[str, Range], data: Collection[str] | None) -> Expr:
     match c:
-        case Binary(op="and"):
-            return conjunction(
-                conjuncts(Binary("and", _tidy_condition(c.left, ranges), _tidy_condition(c.right, ranges)))
-            )
-        case Binary(op="or"):
-            return Binary("or", _tidy_condition(c.left, ranges), _tidy_condition(c.right, ranges))
+        case Binary(op="and" | "or" as op, left=left, right=right):
+            made = Binary(op, _tidy_condition(left, ranges, data), _tidy_condition(right, ranges, data))
+            return conjunction(conjuncts(made)) if op == "and" else made
         case Unary("not", x):
-            return Unary("not", _tidy_condition(x, ranges))
+            return Unary("not", _tidy_condition(x, ranges, data))
         case Binary(op=op) if op in COMPARISONS and not any(loads_of(c)):
-            return arith.simplify(c, ranges)
-    return tidy_value(c, ranges)
+            return _simplified(c, ranges, data)
+    return tidy_value(c, ranges, data)
 
 
 # ------------------------------------------------------------------ the buffer that goes

@@ -8,14 +8,14 @@ leave a loop around its readers only if these find the same values where it has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Binary, Expr, Var
 from mslang.ir.find import leaf_paths, path_to_block, path_to_loop
-from mslang.ir.program import Evaluate, For, Program, Range, Region, While
+from mslang.ir.program import Block, Evaluate, For, Program, Range, Region, While
 from mslang.ir.visit import Path, free_vars, loads_of, walk
-from mslang.transform.analysis.accesses import guard_loads
+from mslang.transform.analysis.accesses import bound_loads, guard_loads
 from mslang.transform.analysis.carried_dependence import (
     reaches,
     storages_of,
@@ -33,6 +33,8 @@ from mslang.transform.analysis.position import (
     is_under,
     leaves,
     loop_at,
+    loops_above,
+    loops_between,
     ranges_above,
     scope_body,
 )
@@ -58,7 +60,7 @@ def why_other_values(
         keeps: of a loop around it at both places: does each instance run in the same iterations as before?
     """
     block = block_at(reader)
-    under = _paths_by_writer(program, reader)
+    under = _paths_by_writer(program, reader, leaves(*scope_body(program, reader)))
     for place in places:
         for storage in sorted(storages_read(program, block) - but):
             for writer in under.get(storage, ()):
@@ -98,6 +100,41 @@ def why_other_results(program: Program, before: Path, done: Program, after: Path
                 if reason is not None:
                     return f"block `{reader.name}` reads `{storage}` under loop `{s.var}`, and {reason}"
     return None
+
+
+def why_not_final(program: Program, before: Path, done: Program, after: Path) -> str | None:
+    """None if a block at its new place reads nothing that a later iteration of a loop around it still writes.
+
+    So it is in a loop of which the iterations access different elements, or in which each reads only what it wrote, as
+    none overwrites that. Another block may do the work of the one that moved. See `why_other_results` for the
+    arguments.
+    """
+    block = block_at(after)
+    alike = runs_alike if block_at(before).name == block.name else _writes_alike
+    beside = {s.var for s in loops_above(before)}
+    for loop in loops_above(after):
+        above = path_to_loop(done, loop.var) or ()
+        made = _paths_by_writer(done, after, leaves(loop))
+        read = {storage_of(done, x.buffer) for x in bound_loads(loops_between(after, above))}
+        shared = sorted(made.keys() & (read | storages_read(done, block)))
+        if not shared or (loop.var in beside and alike(before, after, program, done, loop)):
+            continue
+        for storage in shared:
+            reason = _why_not_final(done, after, made[storage], storage, above)
+            if reason is not None:
+                return f"block `{block.name}` reads `{storage}` under loop `{loop.var}`, and {reason}"
+    return None
+
+
+def _why_not_final(program: Program, reader: Path, makers: Sequence[Path], storage: str, above: Path) -> str | None:
+    apart = why_not_apart(program, (*makers, reader), storage, above)
+    if apart is None:
+        return None
+    elsewhere = (*guard_loads(block_at(reader)), *bound_loads(loops_between(reader, above)))
+    if any(storage_of(program, x.buffer) == storage for x in elsewhere):
+        return apart
+    asked = tuple(r for r in block_at(reader).reads if storage_of(program, r.buffer) == storage)
+    return why_not_stable(program, storage, above) or why_not_covered(program, reader, asked, under=loop_at(above))
 
 
 def _why_not_anew(program: Program, reader: Path, storage: str, loop: For) -> str | None:
@@ -141,9 +178,10 @@ def _equal(a: Box | None, b: Box | None, ranges: Mapping[str, Range]) -> bool:
     )
 
 
-def _paths_by_writer(program: Program, reader: Path) -> dict[str, list[Path]]:
+def _paths_by_writer(program: Program, reader: Path, blocks: Iterable[Block]) -> dict[str, list[Path]]:
+    """The paths of those of some blocks that write, other than the reader, by what they write."""
     found: dict[str, list[Path]] = {}
-    for b in leaves(*scope_body(program, reader)):
+    for b in blocks:
         if b is not block_at(reader):
             for storage in storages_written(program, b):
                 found.setdefault(storage, []).append(path_to_block(program, b.name) or ())
@@ -235,4 +273,4 @@ def _number(r: Range, ranges: Mapping[str, Range]) -> Expr | None:
     return number if arith.equal(arith.mul(number, r.extent), r.start, ranges) else None
 
 
-__all__ = ["runs_alike", "why_not_stable", "why_other_results", "why_other_values"]
+__all__ = ["runs_alike", "why_not_final", "why_not_stable", "why_other_results", "why_other_values"]

@@ -48,6 +48,7 @@ from mslang.transform.rewriting.block_moving import (
     ranges_inside,
     require_all_run,
     require_final,
+    require_finished,
     require_order,
     require_same_results,
     require_same_values,
@@ -153,7 +154,8 @@ def reverse_compute_at(program: Program, block: BlockRef, loop: Location, *, ind
         - a loop over which a producer still reduces
         - a position that is not after the last producer
         - another block that writes what it reads after it, or reads what it writes before it
-        - reads that are not provably written by then (a halo that the next iteration computes)
+        - reads that are not provably written by then (a halo that the next iteration computes), or that a later
+          iteration writes again
         - instances that would not provably run, or a reduction that would do steps twice
         - a loop at or above it whose iterations are concurrent, if several would write the same elements
         - a reduction that would not begin with its init, or lose an order that matters
@@ -284,6 +286,7 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
     if not users:
         require_all_run(outcome.program, path, domains, primitive)
     require_same_results(program, moving.path, outcome.program, path, primitive)
+    require_finished(program, moving.path, outcome.program, path, primitive)
     require_own_writes(outcome.program, path, primitive)
     require_sequence(moving.path, path, primitive)
     require_nesting(path, primitive)
@@ -351,6 +354,7 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     )
     require_all_run(outcome.program, path, domains, primitive)
     require_same_results(program, moving.path, outcome.program, path, primitive)
+    require_finished(program, moving.path, outcome.program, path, primitive)
     require_own_writes(outcome.program, path, primitive)
     require_sequence(moving.path, path, primitive)
     require_nesting(path, primitive)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mslang.ir.expr import Expr
 from mslang.ir.find import all_buffers, path_to_block
-from mslang.ir.program import Block, Program, Range, Region
+from mslang.ir.program import Block, Let, Program, Range, Region
 from mslang.ir.region import hidden
 from mslang.ir.visit import Path, loads_of, substitute, walk
 from mslang.transform.analysis.cover import produces_for
@@ -87,9 +87,10 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
     for user in users:
         found = path_to_block(done, user.name) or ()
         ranges = {} if any(isinstance(s, Block) for s in walk(user.body)) else axis_ranges(user)
+        told = frozenset(s.name for s in (*found, *walk(user.body)) if isinstance(s, Let))
 
-        def value(indices: tuple[Expr, ...], ranges: Mapping[str, Range] = ranges) -> Expr:
-            return tidy_value(substitute(formula.value, at_element(inverted, indices)), ranges)
+        def value(indices: tuple[Expr, ...], ranges: Mapping[str, Range] = ranges, told: frozenset[str] = told) -> Expr:
+            return tidy_value(substitute(formula.value, at_element(inverted, indices)), ranges, told)
 
         changed = with_reads(
             with_loads(found[-1], formula.buffer, value),

@@ -32,6 +32,7 @@ from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
 from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.block_moving import (
     require_final,
+    require_finished,
     require_order,
     require_same_results,
     require_same_values,
@@ -73,7 +74,7 @@ def fuse_reduction_epilogue(program: Program, block: BlockRef, epilogue: BlockRe
         - an operation after the reduction that is not the same done within it, such as max(sum, 0): each partial sum
           would be clipped
         - another block that writes what the epilogue reads after the reduction, or reads what it writes before it, also
-          in an earlier iteration of a loop around both
+          in another iteration of a loop around both
 
     Source: TVM fuse_reduction_epilogue
     """
@@ -106,7 +107,9 @@ def fuse_reduction_epilogue(program: Program, block: BlockRef, epilogue: BlockRe
     done = put(program, path, replace(made, reads=read, writes=written))
     done = without_alloc(without(done, path_to_block(done, epilogue.name) or ()), after, job.update.buffer)
     _require_legal(done, block.name, job.update.buffer)
-    require_same_results(program, after, done, path_to_block(done, block.name) or (), PRIMITIVE)
+    fused = path_to_block(done, block.name) or ()
+    require_same_results(program, after, done, fused, PRIMITIVE)
+    require_finished(program, after, done, fused, PRIMITIVE)
     into = (block,)
     return Outcome(
         done,

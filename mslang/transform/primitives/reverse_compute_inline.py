@@ -46,6 +46,7 @@ from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
 from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.block_moving import (
     require_final,
+    require_finished,
     require_order,
     require_same_results,
     require_same_values,
@@ -87,7 +88,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
         - a block that does not provably run for all values of its axes, unless it writes what only its scope needs and
           accesses nothing out of bounds; one that reads what its producer does not provably write
         - another block that writes what the block reads after the producer, or reads what it writes before it, also in
-          an earlier iteration of a loop around both
+          another iteration of a loop around both
         - a producer that would store the same element in iterations that run at the same time
 
     Source: TVM reverse_compute_inline
@@ -334,6 +335,7 @@ def _folded(
     require_order(done, after, PRIMITIVE)
     require_final(done, producers(done, after), loops_above(after), fused.name, PRIMITIVE)
     require_same_results(program, path, done, after, PRIMITIVE)
+    require_finished(program, path, done, after, PRIMITIVE)
     require_covered(done, after, PRIMITIVE, tuple(r for r in block_at(after).reads if r not in makes.reads))
     for user in consumers(done, after):
         mine = tuple(r for r in user.reads if r.buffer == store.buffer)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from mslang.ir.expr import Expr, Load
 from mslang.ir.program import Axis, Block, Evaluate, For, If, Let, Range, Stmt, Store, While
 from mslang.ir.visit import map_expr
+from mslang.transform.analysis.let_data import rebuilt_under
 from mslang.transform.analysis.position import axis_ranges, loop_range
-from mslang.transform.rewriting.let_data import rebuilt_under
 
 Scope = Mapping[str, Range]
 """The ranges of the variables that an expression may use; what a `let` names has none."""

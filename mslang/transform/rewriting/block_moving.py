@@ -48,7 +48,7 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.analysis.reduction_order import why_not_in_sequence
 from mslang.transform.analysis.spans import Spans
-from mslang.transform.analysis.stability import why_other_results, why_other_values
+from mslang.transform.analysis.stability import why_not_final, why_other_results, why_other_values
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.rewriting.nest import ALL, inserted, nest, vanished
 
@@ -251,6 +251,20 @@ def require_same_results(program: Program, before: Path, done: Program, after: P
             f"blocks would read other values than block `{block_at(before).name}` leaves at its old place",
             why=reason,
             help="move it to a place under the same loops as the blocks that read what it writes",
+        )
+
+
+def require_finished(program: Program, before: Path, done: Program, after: Path, primitive: str) -> None:
+    """A block at its new place must not read what a later iteration of a loop around it still writes (MS320); see
+    `why_not_final`."""
+    reason = why_not_final(program, before, done, after)
+    if reason is not None:
+        raise refuse(
+            "MS320",
+            primitive,
+            f"block `{block_at(before).name}` would read other values at its new place",
+            why=reason,
+            help="move it to a place where what it reads is finished",
         )
 
 

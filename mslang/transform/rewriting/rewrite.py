@@ -11,8 +11,8 @@ from mslang.ir.expr import COMPARISONS, LOGICAL, ONE, ZERO, Binary, Expr, Select
 from mslang.ir.find import contents
 from mslang.ir.program import Block, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
 from mslang.ir.visit import Path, free_vars, fresh, guarded, loads_of, map_region, replace_at, substitute
+from mslang.transform.analysis.let_data import as_data
 from mslang.transform.analysis.position import loop_range
-from mslang.transform.rewriting.let_data import as_data
 
 
 def put(program: Program, path: Path, *new: Stmt) -> Program:

@@ -9,7 +9,7 @@ import msgspec
 
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
-from tests.property.instances import branched, deciding, enclosed, misleading, nests, reductions, shared
+from tests.property.instances import branched, deciding, enclosed, misleading, nests, reductions, shared, unfinished
 from tests.property.instances.scene import Buffer, Dim, Scene
 from tests.property.instances.sites import Lines, indented
 
@@ -81,7 +81,7 @@ ALSO: Mapping[str, Callable[[Scene], Lines]] = {
 
 
 UNUSUAL = 0.12
-"""How often a program has one nest more, of those that few programs have: twice."""
+"""How often a program has one nest more, of those that few programs have: three times."""
 
 
 class Drawn(msgspec.Struct, frozen=True):
@@ -108,6 +108,7 @@ def draw(rng: random.Random, focus: str = "", also: str = "") -> Drawn:
         lines += ALSO[also](scene)
     lines += _unusual(scene, random.Random("\n".join(["unusual", *lines])), (*misleading.KINDS, *branched.KINDS))
     lines += _unusual(scene, random.Random("\n".join(["enclosed", *lines])), enclosed.KINDS)
+    lines += _unusual(scene, random.Random("\n".join(["unfinished", *lines])), (unfinished.refilled,))
     _spread(scene, random.Random("\n".join(lines)))
     text = _text(scene, lines)
     return Drawn(parse_program(text), text, scene.indices, scene.sizes, frozenset(scene.compared))

@@ -109,3 +109,27 @@ def test_a_buffer_without_dimensions_is_read_whatever_the_mask(flag: int):
     ms.build(module.program())(x, plain, f)
     ms.build(module.space("lanes"))(x, lanes, f)
     assert (plain == lanes).all() and (plain != 1).any()
+
+
+SAME = """
+program chosen(X: i32[4, 4], Y: i32[4, 4], out U: i32[6, 4]) {
+    for l in 6, m in 4 { block a[x: 6 = l, y: 4 = m] {
+        U[x, y] = select(y <= x, X[y, max(y - 1, 0)], Y[max(y - 1, 0), x // 2])
+    } }
+}
+schedule by_two for chosen {
+    let tiles, pair = a.y.split([2, 2])
+    tiles.unroll()
+    pair.vectorize()
+}
+"""
+
+
+def test_an_index_that_is_the_same_in_all_lanes_of_a_masked_load() -> None:
+    """Pair 39976 of `instances`, seed 33: the tile of `y` = 0 and 1 reads column 0 of `Y` alone."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 99, (4, 4), dtype=np.int32) for _ in range(2))
+    row, column = np.indices((6, 4))
+    at = np.maximum(column - 1, 0)
+    wanted = np.where(column <= row, x[column, at], y[at, row // 2])
+    assert (ms.build(ms.parse(SAME).space("by_two").sample(0).program)(x, y) == wanted).all()

@@ -167,6 +167,10 @@ LARGE = """program p(U: i64[8], A: f32[8], out B: f32[8]) { for i in 0..8 { bloc
     let v = U[x]
     B[x] = A[min(max((v * 4) // 4, 0), 7)]
 } } }"""
+LARGE_CONDITION = """program p(U: i64[8], A: f32[8], out B: f32[8]) { for i in 0..8 { block b[x: 8 = i] {
+    let v = U[x]
+    B[x] = A[select(v < v + 1, x, 0)]
+} } }"""
 LARGE_AROUND = """program p(U: i64[8], A: f32[8, 8], out B: f32[8, 8]) {
     for i in 0..8 { let v = U[i]
         for j in 0..8 {
@@ -182,6 +186,8 @@ LARGE_AROUND = """program p(U: i64[8], A: f32[8, 8], out B: f32[8, 8]) {
         (LARGE, "b.transform_block_layout(fn (x) -> [x // 4, x % 4])"),
         (LARGE, "b.transform_layout(A, fn (i) -> [i // 4, i % 4])"),
         (LARGE_AROUND, "let a, c = b.loops()[1].split([_, 2])"),
+        (LARGE, "let c = b.cache_read(A) c.compute_inline()"),  # pair 47644 of `instances`, seed 33
+        (LARGE_CONDITION, "let c = b.cache_read(A) c.compute_inline()"),
     ],
 )
 def test_data_that_a_let_holds_wrap_round(text: str, steps: str) -> None:
