@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from mslang.backend.backend import BackEnd, Library, LibraryPart
 from mslang.backend.registry import compiling, serving
 from mslang.brevity import seconds_text
 from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose
-from mslang.cli.common import UsageError, check_writable, emit, note, split_item
+from mslang.cli.common import UsageError, check_writable, emit, note, split_item, write_bytes
 from mslang.cli.main import DONE
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.target.description import GENERIC, Target
@@ -87,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     forms = {path: _form(library, path) for path in args.outputs}
     made = {path: form() for path, form in forms.items()}
     for path, data in made.items():
-        _write(path, data)
+        write_bytes(path, data, executable=path.suffix == ".so")
         if args.json:
             emit({"kind": "built", "path": str(path), "bytes": len(data), "targets": [p.target.name for p in parts]})
     return DONE
@@ -201,16 +200,3 @@ def _require_place(path: Path) -> None:
     if reason is not None:
         raise MsError(problem("MS702", f"cannot write {path}", why=reason, help="choose another place"))
     check_writable(path)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Replace a file atomically."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        temporary.chmod(0o755 if path.suffix == ".so" else 0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

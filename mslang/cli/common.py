@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,32 +98,59 @@ def check_writable(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file atomically: a crash leaves the old text or the new; MS702 if it cannot be written."""
+    """Replace a file's text as `write_bytes` does; the line ends are those of most lines there."""
+    try:
+        present = path.read_bytes() if path.is_file() else b""
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    write_bytes(path, encoded(text, present))
+
+
+def write_bytes(path: Path, data: bytes, *, executable: bool = False) -> None:
+    """Replace a file atomically: a crash leaves the old data or the new.
+
+    A link stays, and the file that it leads to is replaced. Pipes and devices are written to.
+
+    Args:
+        path: the file.
+        data: what it will hold.
+        executable: whether those who may read it may execute it.
+
+    Raises:
+        MsError: MS702, it cannot be written.
+    """
     import secrets
 
-    path = path.resolve()
-    check_writable(path)
     try:
-        data = encoded(text, path.read_bytes() if path.exists() else b"")
+        check_writable(path)
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        path = resolved(path)
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
             # A new file has the mode of the user's umask.
             with temporary.open("xb") as file:
-                if path.exists():
-                    temporary.chmod(path.stat().st_mode)
+                mode = (path if path.exists() else temporary).stat().st_mode
+                temporary.chmod(mode | (mode & 0o444) >> 2 if executable else mode)
                 file.write(data)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise MsError(
-            problem(
-                "MS702",
-                f"cannot write {path}",
-                why=error.strerror or str(error),
-                help="check the folder's permissions",
-            )
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def resolved(path: Path) -> Path:
+    """The place that a path leads to, links followed; OSError if they lead in a circle."""
+    with suppress(FileNotFoundError):
+        path.stat()
+    return path.resolve()
+
+
+def _unwritable(path: Path, error: OSError) -> MsError:
+    help = "check the folder's permissions" if isinstance(error, PermissionError) else "choose another place"
+    return MsError(problem("MS702", f"cannot write {path}", why=error.strerror or str(error), help=help))
 
 
 def add_sizes(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,7 @@ from mslang.cli.common import (
     emit,
     note,
     read_text,
+    resolved,
     split_item,
     write_text,
 )
@@ -73,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     if importer is None:
         raise UsageError(f"no way to import {path}", help=f"its name must end with {', '.join(IMPORTERS)}")
     if args.output is not None:
-        _check_output(Path(args.output), args.force, path, *([split_item(args.subject)[0]] if args.subject else []))
+        subjects = [split_item(args.subject)[0]] if args.subject else []
+        _check_output(Path(args.output), args.force, path, *subjects, *args.use)
     text = read_text(path)
     target = _target(args)
     with bounded_depth(path):
@@ -116,9 +118,9 @@ def _first_error(target: Path, text: str) -> tuple[Diagnostic, ...]:
 
 
 def _check_output(output: Path, force: bool, *read: Path) -> None:
-    """Refuse to overwrite the input file, and others unless they may be replaced."""
-    if any(output.resolve() == p.resolve() for p in read):
-        raise UsageError(f"{output} is the input file", help="name another file with -o")
+    """Refuse to overwrite an input file, and others unless they may be replaced."""
+    if any(resolved(output) == resolved(p) for p in read):
+        raise UsageError(f"{output} is an input file", help="name another file with -o")
     if output.is_file() and not force:
         raise MsError(
             problem(

@@ -44,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
         raise MsError(
             problem("MS547", f"there is no record store {path}", help="tune first: `mslang tune FILE`, or name it")
         )
+    if args.out.exists() and args.out.samefile(path):
+        raise UsageError(f"{args.out} is the record store", "name another file with -o")
     with Database(path, read_only=True) as database:
         found = gather(database, wanted, args.log)
     args.out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,16 @@
 """Which files a command line names, and how they are written: line ends, modes, what is there already."""
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mslang.cli.common import encoded, write_text
+from mslang.cli.common import encoded, write_bytes, write_text
 from mslang.cli.main import main
+from mslang.diagnostics import MsError
+from mslang.tune.database import Database
 
 GOOD = "program p(A: f32[8], out B: f32[8]) {\n    block b[i: 8] {\n        B[i] = A[i]\n    }\n}\n"
 BAD = GOOD.replace("    block", "  block")
@@ -89,3 +92,62 @@ def test_an_import_replaces_a_file_only_by_force(folder: Path, capsys: pytest.Ca
     assert "error[MS702]: k.ms exists" in said and "--force" in said and Path("k.ms").read_text() == GOOD
     assert main(["import", "k.py", "-o", "k.ms", "--force"]) == 0 and Path("k.ms").read_text() != GOOD
     assert main(["import", "k.py", "-o", "new.ms"]) == 0
+
+
+def test_no_import_replaces_a_file_of_its_intrinsics(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.json").write_text("[[], []]")
+    Path("p.ms").write_text(GOOD)
+    Path("own.ms").write_text(GOOD)
+    assert main(["import", "t.json", "--for", "p.ms:p", "--use", "own.ms", "-o", "own.ms", "--force"]) == 2
+    assert "own.ms is an input file" in capsys.readouterr().err and Path("own.ms").read_text() == GOOD
+
+
+def test_no_report_replaces_its_record_store(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Database("r.db"):
+        pass
+    Path("link.db").symlink_to("r.db")
+    before = Path("r.db").read_bytes()
+    for out in ("r.db", "./r.db", "link.db"):
+        assert main(["report", "r.db", "-o", out]) == 2
+        assert "is the record store" in capsys.readouterr().err
+    assert Path("r.db").read_bytes() == before
+
+
+def test_a_link_stays_and_its_file_is_replaced(folder: Path) -> None:
+    Path("p.ms").write_text(GOOD)
+    Path("there").mkdir()
+    Path("there/real.h").write_text("")
+    Path("link.h").symlink_to("there/real.h")
+    assert main(["build", "p.ms", "-o", "link.h"]) == 0
+    assert Path("link.h").is_symlink() and "int p(" in Path("there/real.h").read_text()
+    assert [p.name for p in Path("there").iterdir()] == ["real.h"]
+
+
+def test_links_in_a_circle_are_one_diagnostic(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("k.py").write_text(TVMSCRIPT)
+    Path("circle.ms").symlink_to("circle.ms")
+    assert main(["import", "k.py", "-o", "circle.ms"]) == 1
+    assert "error[MS702]" in capsys.readouterr().err
+    with pytest.raises(MsError, match=r"cannot write circle\.ms"):
+        write_text(Path("circle.ms"), GOOD)
+    assert Path("circle.ms").is_symlink()
+
+
+def test_a_pipe_is_written_to(folder: Path) -> None:
+    os.mkfifo("pipe")
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(Path("pipe").read_text()), daemon=True)
+    writer = threading.Thread(target=write_text, args=(Path("pipe"), GOOD), daemon=True)
+    reader.start()
+    writer.start()
+    reader.join(10)
+    writer.join(10)
+    assert read == [GOOD] and Path("pipe").is_fifo()
+
+
+def test_a_library_has_the_users_mode(folder: Path, umask: int) -> None:
+    write_bytes(Path("p.so"), b"", executable=True)
+    assert Path("p.so").stat().st_mode & 0o777 == 0o777 & ~umask
+    Path("p.ms").write_text(GOOD)
+    assert main(["build", "p.ms", "-o", "p.h"]) == 0
+    assert Path("p.h").stat().st_mode & 0o777 == 0o666 & ~umask
