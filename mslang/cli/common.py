@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from mslang.brevity import brief
 from mslang.diagnostics import MsError, problem
@@ -74,6 +74,15 @@ def read_text(path: Path) -> str:
         raise MsError(
             problem("MS702", f"cannot read {path}", why=error.strerror or str(error), help="check the path")
         ) from error
+
+
+def standard_input() -> BinaryIO:
+    """Standard input, for bytes; MS702 if it is closed."""
+    # Python has none if it was closed at the start (`<&-`).
+    found: TextIO | None = sys.stdin
+    if found is None:
+        raise MsError(problem("MS702", "cannot read standard input", why="it is closed"))
+    return found.buffer
 
 
 def decoded(data: bytes, name: str) -> str:

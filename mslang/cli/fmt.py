@@ -7,7 +7,7 @@ import difflib
 import sys
 from pathlib import Path
 
-from mslang.cli.common import decoded, emit, encoded, note, read_text, source_files
+from mslang.cli.common import decoded, emit, encoded, note, read_text, source_files, standard_input
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.source_files import check_source, write_source
 from mslang.diagnostics import MsError, bounded_depth
@@ -43,14 +43,17 @@ def run(args: argparse.Namespace) -> int:
 def _from_stdin(args: argparse.Namespace) -> bool:
     from mslang.syntax.format import format_text
 
-    data = sys.stdin.buffer.read()
+    data = standard_input().read()
     before = decoded(data, "standard input")
     with bounded_depth("standard input"):
         after = format_text(before)
     if args.check or args.diff:
         _report(args, "standard input", before, after)
+        return before != after
+    check_source("standard input", before, after, layout=True)
+    if args.json:
+        _report(args, "standard input", before, after, text=after)
     else:
-        check_source("standard input", before, after, layout=True)
         sys.stdout.buffer.write(encoded(after, data))
     return before != after
 
@@ -67,11 +70,17 @@ def _file(args: argparse.Namespace, path: Path) -> bool:
     return before != after
 
 
-def _report(args: argparse.Namespace, name: str, before: str, after: str) -> None:
+def _report(args: argparse.Namespace, name: str, before: str, after: str, **more: str) -> None:
     if args.json:
-        emit({"kind": "format", "path": name, "changed": before != after})
+        emit({"kind": "format", "path": name, "changed": before != after, **more})
     elif before != after and args.diff:
-        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, f"{name} (formatted)", lineterm="")
+        lines = difflib.unified_diff(_lines(before), _lines(after), name, f"{name} (formatted)", lineterm="")
         print("\n".join(lines))
     elif before != after:
         note(f"{'would reformat' if args.check else 'reformatted'} {name}")
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text; the last one says if it has no end."""
+    *lines, rest = text.split("\n")
+    return [*lines, f"{rest}\n\\ No newline at end of file"] if rest else lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib.metadata import entry_points
 
-from mslang.cli.common import UsageError
+from mslang.cli.common import UsageError, standard_input
 from mslang.diagnostics import TargetError, problem
 
 OTHER_CHANNELS = ("--node-ipc", "--socket", "--pipe", "--port", "--tcp")
@@ -28,6 +28,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         UsageError: the client requests an unsupported channel (MS701).
+        MsError: MS702, standard input is closed.
         TargetError: the server's packages are not installed.
     """
     for flag in OTHER_CHANNELS:
@@ -35,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(
                 f"the language server has standard input and output only, no `{flag}`", "mslang lsp --stdio"
             )
+    standard_input()
     try:
         found = next(iter(entry_points(group="mslang.server", name="stdio")))
         serve = found.load()

@@ -199,13 +199,20 @@ def _internal(error: Exception) -> int:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="mslang-", suffix=".log", delete=False) as log:
-        log.write(f"mslang {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
-        traceback.print_exception(error, file=log)
+    details = "".join(traceback.format_exception(error))
+    try:
+        # Names of files may be no text.
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="mslang-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as log:
+            log.write(f"mslang {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n{details}")
+        where, help = f"the details are in {log.name}", "please report it with that file"
+    except OSError:
+        where, help = "the details follow", f"please report it with them\n\n{details.rstrip()}"
     print(
         f"internal error[MS999]: {type(error).__name__}: {error}\n"
-        f"  = note: this is a bug in mslang, not in your file; the details are in {log.name}\n"
-        "  = help: please report it with that file",
+        f"  = note: this is a bug in mslang, not in your file; {where}\n"
+        f"  = help: {help}",
         file=sys.stderr,
     )
     return INTERNAL

@@ -97,7 +97,7 @@ def as_sarif(diagnostics: Iterable[Diagnostic], texts: Texts) -> dict[str, Any]:
                 "endLine": at.get("end_line", 1),
                 "endColumn": at.get("end_column", 1),
             }
-            place = {"artifactLocation": {"uri": quote(at["path"])}, "region": region}
+            place = {"artifactLocation": {"uri": quote(os.fsencode(at["path"]))}, "region": region}
             result["locations"] = [{"physicalLocation": place}]
         results.append(result)
     pages = code_pages() if found else {}

@@ -1,6 +1,9 @@
 """Which files a command line names, and how they are written: line ends, modes, what is there already."""
 
+import io
+import json
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,3 +154,51 @@ def test_a_library_has_the_users_mode(folder: Path, umask: int) -> None:
     Path("p.ms").write_text(GOOD)
     assert main(["build", "p.ms", "-o", "p.h"]) == 0
     assert Path("p.h").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def say(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Put a text on standard input."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_standard_input_is_formatted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(monkeypatch, BAD)
+    assert main(["fmt", "-"]) == 0 and capsys.readouterr().out == GOOD
+    say(monkeypatch, BAD)
+    assert main(["fmt", "-", "--json"]) == 0
+    line = {"kind": "format", "path": "standard input", "changed": True}
+    assert json.loads(capsys.readouterr().out) == {**line, "text": GOOD}
+    say(monkeypatch, BAD)
+    assert main(["fmt", "-", "--check", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == line
+
+
+@pytest.mark.parametrize("words", [["fmt", "-"], ["lsp"]])
+def test_a_closed_standard_input_is_one_diagnostic(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr("mslang.cli.lsp.entry_points", lambda **_: ())
+    assert main(words) == 1
+    said = capsys.readouterr()
+    assert "error[MS702]: cannot read standard input" in said.err and said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        (GOOD.rstrip("\n"), ["-}", "\\ No newline at end of file", "+}"]),
+        (f"# a\u2028b\n\n{BAD}", ["-  block b[i: 8] {", "+    block b[i: 8] {"]),
+    ],
+)
+def test_a_difference_is_of_lines(
+    folder: Path, capsys: pytest.CaptureFixture[str], text: str, changed: list[str]
+) -> None:
+    Path("p.ms").write_text(text)
+    assert main(["fmt", "--diff", "p.ms"]) == 1
+    lines = capsys.readouterr().out.split("\n")
+    assert [s for s in lines[2:] if s[:1] in ("-", "+", "\\")] == changed
+    assert "\u2028" not in text or " # a\u2028b" in lines
+    assert Path("p.ms").read_text() == text

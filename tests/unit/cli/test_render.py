@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -114,3 +115,10 @@ def test_characters_that_the_output_has_not_are_escaped(
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="ascii"))
     assert main([*words, str(tmp_path / "x.ms")]) == (words == ["check"])
     assert b"\\u2192" in out.getvalue()
+
+
+def test_a_name_that_is_no_text_is_escaped() -> None:
+    path = os.fsdecode(b"caf\xe9 1.ms")
+    found, texts = at("what", "what", path)
+    place = json.loads(written("sarif", [found], texts))["runs"][0]["results"][0]["locations"][0]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == "caf%E9%201.ms"

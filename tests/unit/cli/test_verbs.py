@@ -1,7 +1,10 @@
 """The verbs, called in this process: what they say, and their exit statuses."""
 
+import errno
 import json
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -196,6 +199,29 @@ def test_without_standard_error_it_still_works(good: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "stderr", None)
     assert status("check", "good.ms") == 0
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("log", ["a folder", "a full disk"])
+def test_an_internal_error_is_explained(
+    good: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path, log: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise AssertionError("not so")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("mslang.ide.findings.findings", fails)
+    monkeypatch.setattr(sys, "argv", ["mslang", "check", os.fsdecode(b"g\xff.ms")])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if log == "a full disk":
+        monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
+    assert status("check", "good.ms") == 4
+    said = capsys.readouterr().err
+    assert "internal error[MS999]: AssertionError: not so" in said
+    details = said if log == "a full disk" else next(tmp_path.glob("mslang-*.log")).read_text(encoding="utf-8")
+    assert "in fails" in details
+    assert "g\\udcff.ms" in details or log == "a full disk"
 
 
 def test_everything_has_an_explanation(capsys: Captured) -> None:
