@@ -81,7 +81,9 @@ def run(args: argparse.Namespace) -> int:
                 help="`mslang show --stage` prints the code that it makes",
             )
         )
-    about = f"{split_item(args.item)[0].name}:{chosen.name}"
+    # The name of a file may be no text.
+    file = split_item(args.item)[0].name.encode(errors="backslashreplace").decode()
+    about = f"{file}:{chosen.name}"
     library = back_end.library(parts, args.name or chosen.candidate.program.name, about, args.allow_native)
     forms = {path: _form(library, path) for path in args.outputs}
     made = {path: form() for path, form in forms.items()}

@@ -133,11 +133,12 @@ def _check_output(output: Path, force: bool, *read: Path) -> None:
     check_writable(output)
 
 
-def _tvmscript(path: Path, text: str, _: argparse.Namespace) -> Brought:
+def _tvmscript(path: Path, text: str, args: argparse.Namespace) -> Brought:
     from mslang.interop import tvmscript
     from mslang.interop.in_blocks import in_blocks
     from mslang.ir.print import print_program
 
+    _require_unused(args, ("--for", "--use", "--set"), f"{path} has its own programs, with their sizes")
     found = tvmscript.read(text, str(path))
     items, bad = [], list(found.diagnostics)
     for program in (f.program for f in found.functions):
@@ -153,6 +154,8 @@ def _tvm_json(path: Path, text: str, args: argparse.Namespace) -> Brought:
 
     sources = _intrinsics(args)
     found = bring(path, text, lambda: _program_named(args), {n: intrin for n, (_, intrin) in sources.items()})
+    if found.subject is None:
+        _require_unused(args, ("--set",), f"{path} has its own programs, with their sizes")
     needed: dict[Path, list[str]] = {}
     if found.subject is not None:
         needed[split_item(args.subject)[0]] = [found.subject]
@@ -160,6 +163,14 @@ def _tvm_json(path: Path, text: str, args: argparse.Namespace) -> Brought:
         if any(re.search(rf"\b{re.escape(name)}\b", item) for _, item in found.items):
             needed.setdefault(file, []).append(name)
     return Brought(found.items, found.diagnostics, _uses(_target(args), needed))
+
+
+def _require_unused(args: argparse.Namespace, options: Sequence[str], why: str) -> None:
+    """Refuse options that would be ignored."""
+    given = {"--for": args.subject is not None, "--use": bool(args.use), "--set": bool(args.sizes)}
+    wrong = [option for option in options if given[option]]
+    if wrong:
+        raise UsageError(f"{' and '.join(wrong)} cannot be used here: {why}", "a bare trace of TVM's needs a program")
 
 
 def _intrinsics(args: argparse.Namespace) -> dict[str, tuple[Path, Intrin]]:
@@ -195,10 +206,15 @@ def _uses(target: Path, needed: Mapping[Path, Sequence[str]]) -> str:
     """The `use` lines of a file that names items of others."""
     import os
 
+    from mslang.syntax.literals import quote
+
     base = target.resolve().parent
-    return "".join(
-        f'use "./{os.path.relpath(f.resolve(), base)}".{{{", ".join(names)}}}\n' for f, names in needed.items()
-    )
+    places = {f: f"./{os.path.relpath(f.resolve(), base)}" for f in needed}
+    for file, place in places.items():
+        if place.encode(errors="ignore").decode() != place:
+            why = "a `use` names it, and the name is not UTF-8 text"
+            raise MsError(problem("MS702", f"cannot import for {file}", why=why, help="rename the file"))
+    return "".join(f"use {quote(places[f])}.{{{', '.join(names)}}}\n" for f, names in needed.items())
 
 
 IMPORTERS: Mapping[str, Importer] = {".json": _tvm_json, ".py": _tvmscript}

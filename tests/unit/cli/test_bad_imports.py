@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from mslang.cli.main import main
+from mslang.interop.tvm.program_out import to_graph
+from mslang.sema.program import parse_program
 
 DATA = Path(__file__).parents[2] / "data" / "tvm"
 PROGRAM = "program f(A: f32[16], out B: f32[16]) { block b[i: 16] { B[i] = A[i] + 1.0 } }\n"
@@ -121,6 +123,10 @@ def test_a_trace_that_is_none(place: Path, capsys: pytest.CaptureFixture[str], t
         (["import", "ok.py", "--jsonn"], "MS701", 2),
         (["import", "ok.py", "another.py"], "MS701", 2),
         (["import", "ok.py", "--set", "N=x"], "MS701", 2),
+        (["import", "ok.py", "--set", "N=8"], "MS701", 2),
+        (["import", "ok.py", "--for", "p.ms:f"], "MS701", 2),
+        (["import", "ok.py", "--use", "p.ms"], "MS701", 2),
+        (["import", "graph.json", "--set", "N=8"], "MS701", 2),
         (["import", "ok.py", "-o", "ok.py"], "MS701", 2),
         (["import", "ok.json", "--for", "p.ms:f", "-o", "p.ms"], "MS701", 2),
         (["import", "ok.py", "-o", "absent/out.ms"], "MS702", 1),
@@ -148,6 +154,7 @@ def test_wrong_use(place: Path, capsys: pytest.CaptureFixture[str], words: list[
     (place / "folder.py").mkdir()
     (place / "empty.db").touch()
     (place / "a.txt").write_text("hi")
+    (place / "graph.json").write_text(to_graph(parse_program(PROGRAM)))
     said = refused(words, capsys, status)
     assert f"error[{code}" in said
     assert words[0] != "explain" or "did you mean `rfactor`?" in said

@@ -202,3 +202,10 @@ def test_a_difference_is_of_lines(
     assert [s for s in lines[2:] if s[:1] in ("-", "+", "\\")] == changed
     assert "\u2028" not in text or " # a\u2028b" in lines
     assert Path("p.ms").read_text() == text
+
+
+def test_a_library_of_a_file_whose_name_is_no_text(folder: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.ms")
+    Path(name).write_text(GOOD)
+    assert main(["build", name, "-o", "p.h"]) == 0
+    assert "from caf\\udce9.ms:p." in Path("p.h").read_text()

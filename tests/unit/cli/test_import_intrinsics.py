@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,3 +61,19 @@ def test_an_unknown_intrinsic_is_asked_for(place: Path, capsys: pytest.CaptureFi
     assert main(["import", "t.json", "--for", "f.ms:f"]) == 1
     said = capsys.readouterr().err
     assert "error[MS742]" in said and "`intrin twice_4`" in said and "--use" in said
+
+
+@pytest.mark.parametrize("name", ['a "b".ms', "a\\b.ms", "a\nb.ms", "{a}.ms"])
+def test_a_file_of_any_name_is_used(place: Path, name: str) -> None:
+    (place / name).write_text(PROGRAM + INTRIN)
+    assert main(["import", "t.json", "--for", f"{name}:f", "-o", "out.ms"]) == 0
+    assert main(["check", "out.ms"]) == 0
+
+
+def test_a_name_that_is_no_text_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+    name = os.fsdecode(b"caf\xe9.ms")
+    (place / name).write_text(PROGRAM + INTRIN)
+    assert main(["import", "t.json", "--for", f"{name}:f", "-o", "out.ms"]) == 1
+    assert "error[MS702]" in said.getvalue() and not (place / "out.ms").exists()
