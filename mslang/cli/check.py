@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.cli.common import counted, natural, note, read_text, source_files
+from mslang.cli.common import UsageError, counted, natural, note, read_text, source_files
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import FORMATS, print_diagnostics
 from mslang.diagnostics import Diagnostic, MsError, Severity, bounded_depth
@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
     from mslang.ide.findings import findings
     from mslang.ide.snapshot import Snapshot
 
+    if args.json and args.format not in ("text", "json"):
+        raise UsageError(f"--json and --format {args.format} are two formats", "leave out one of them")
     texts: dict[str, str] = {}
     found: list[Diagnostic] = []
     for name in source_files(args.files):

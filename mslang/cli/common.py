@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from mslang.brevity import brief
 from mslang.diagnostics import MsError, problem
@@ -162,13 +162,31 @@ def _unwritable(path: Path, error: OSError) -> MsError:
     return MsError(problem("MS702", f"cannot write {path}", why=error.strerror or str(error), help=help))
 
 
+class _Sizes(argparse.Action):
+    """Collects sizes, each with one value."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Add a size."""
+        before = getattr(namespace, self.dest)
+        name, value = values
+        if any(name == known and value != other for known, other in before):
+            raise argparse.ArgumentError(self, f"`{name}` is given twice")
+        setattr(namespace, self.dest, [*before, values])
+
+
 def add_sizes(parser: argparse.ArgumentParser) -> None:
     """`--set M=128`, any number of times."""
     parser.add_argument(
         "--set",
         dest="sizes",
         metavar="NAME=SIZE",
-        action="append",
+        action=_Sizes,
         default=[],
         type=_size,
         help="a size of the program, e.g. --set M=128",
@@ -210,7 +228,7 @@ def _size(text: str) -> tuple[str, int]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip().isdecimal():
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=SIZE, a size being a whole number")
-    return name.strip(), int(value)
+    return name.strip(), natural(value)
 
 
 def _pin(text: str) -> tuple[str, str]:

@@ -69,9 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="what is searched: each sketch as a schedule; of a program, those of its automatic space",
     )
     parser.add_argument("--rules", metavar="SET", help="with --space, of a program: the rules of this set")
-    parser.add_argument(
-        "--sketches", type=positive, default=SKETCHES, metavar="N", help=f"with --space: at most N (default {SKETCHES})"
-    )
+    parser.add_argument("--sketches", type=positive, metavar="N", help=f"with --space: at most N (default {SKETCHES})")
     parser.add_argument("--steps", action="store_true", help="after each statement of the schedule")
     parser.add_argument("--diff", action="store_true", help="what the schedule (or each step) changed")
 
@@ -85,12 +83,18 @@ def run(args: argparse.Namespace) -> int:
         return _show_space(args)
     if args.rules is not None:
         raise UsageError("--rules goes with --space", "it names the rules that make a program's automatic space")
+    if args.sketches is not None:
+        raise UsageError("--sketches goes with --space", "it limits how many sketches are shown")
+    if args.db is not None and args.apply is None:
+        raise UsageError("--db goes with --apply", "its records are schedules of a program")
     if args.stage == "trace" and (args.steps or args.diff):
         raise UsageError("a trace has neither steps nor differences", "leave out --stage to see the programs")
     if args.open and (args.stage != "summary" or args.steps or args.diff):
         raise UsageError("--open goes with --stage summary alone", "steps and differences are shown of a candidate")
     steps: list[tuple[str, Program]] = []
     chosen = choose(args, host(), lambda step: steps.append((step.site.text, step.after)))
+    if args.steps and chosen.name in chosen.module.programs:
+        raise UsageError("--steps goes with a schedule or space", f"`{chosen.name}` is a program")
     if args.at is not None:
         require_known_sizes(chosen.space.program, [args.at], dict(args.sizes))
         chosen = replace(chosen, candidate=chosen.at(args.at.sizes), own=chosen.own_at(args.at.sizes), cases=())
@@ -124,8 +128,9 @@ def _show_space(args: argparse.Namespace) -> int:
     _require_sketches_alone(args)
     name, space = space_to_show(args, host(), args.rules)
     pins = pins_of(args.pins)
-    found = list(islice(space.structures(pins), args.sketches + 1))
-    shown, more = found[: args.sketches], len(found) > args.sketches
+    most = args.sketches or SKETCHES
+    found = list(islice(space.structures(pins), most + 1))
+    shown, more = found[:most], len(found) > most
     _require_structural(pins, shown, more)
     for number, each in enumerate(shown, 1):
         if isinstance(each, Illegal):
@@ -139,7 +144,7 @@ def _show_space(args: argparse.Namespace) -> int:
         else:
             print(text)
     if more:
-        note(f"there are more sketches; --sketches {2 * args.sketches} shows more of them")
+        note(f"there are more sketches; --sketches {2 * most} shows more of them")
     return DONE
 
 
@@ -155,6 +160,7 @@ def _require_sketches_alone(args: argparse.Namespace) -> None:
         "--strict": args.strict,
         "--apply": args.apply is not None,
         "--db": args.db is not None,
+        "--backend": args.backend is not None,
     }
     wrong = [option for option, is_given in given.items() if is_given]
     if wrong:

@@ -93,6 +93,12 @@ def test_a_record_is_replayed_for_its_program_and_doubted_for_another_schedule(g
         (("show", "good.ms:s", "--stage", "trace", "--diff"), 2),
         (("show", "good.ms:s", "--pin", "t=[1,8]", "--pin", "t=[2,4]"), 2),
         (("show", "good.ms:s", "--pin", "t=["), 2),
+        (("show", "good.ms:p", "--steps"), 2),
+        (("show", "good.ms:p", "--apply", "default", "--steps"), 2),
+        (("show", "good.ms:s", "--db", "r.db"), 2),
+        (("show", "good.ms:s", "--sketches", "1"), 2),
+        (("show", "good.ms:p", "--space", "--backend", "llvm"), 2),
+        (("expand", "good.ms", "--set", "N=16", "--set", "N=32"), 2),
         (("show", "good.ms:s", "--seed", "-1"), 2),
         (("show", "good.ms:s", "--pin", "t=[3,3]", "--strict"), 2),
         (("show", "good.ms:s", "--pin", "t=[3,3]"), 2),
@@ -114,6 +120,14 @@ def test_what_is_not_possible_is_one_diagnostic(
     assert status(*words) == wanted
     errors = capsys.readouterr().err
     assert errors.count("error[") == (wanted != 0) and "Traceback" not in errors
+
+
+def test_a_size_may_be_said_again_and_is_not_endless(good: Path, capsys: Captured) -> None:
+    assert status("expand", "good.ms", "--set", "N=16", "--set", "N=16") == 0
+    assert "f32[16]" in capsys.readouterr().out
+    assert status("expand", "good.ms", "--set", f"N={'9' * 5000}") == 2
+    said = capsys.readouterr().err
+    assert "is too large" in said and len(said) < 500
 
 
 def test_check_runs_schedules_and_says_what_is_refused_where_it_is(good: Path, capsys: Captured) -> None:
@@ -193,6 +207,12 @@ def test_json_is_one_value_a_line(good: Path, capsys: Captured) -> None:
         status(*words, "--json")
         lines = capsys.readouterr().out.splitlines()
         assert lines and all(json.loads(line)["kind"] == kind for line in lines)
+
+
+def test_one_format_is_asked_for(good: Path, capsys: Captured) -> None:
+    assert status("check", "good.ms", "--json", "--format", "sarif") == 2
+    assert json.loads(capsys.readouterr().out)["code"] == "MS701"
+    assert status("check", "good.ms", "--json", "--format", "json") == 0
 
 
 def test_without_standard_error_it_still_works(good: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
