@@ -15,7 +15,7 @@ from mslang.backend.backend import BackEnd, Library, LibraryPart
 from mslang.backend.registry import compiling, serving
 from mslang.brevity import seconds_text
 from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose
-from mslang.cli.common import UsageError, check_writable, emit, note, split_item, write_bytes
+from mslang.cli.common import UsageError, check_writable, emit, name_text, note, split_item, write_bytes
 from mslang.cli.main import DONE
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.target.description import GENERIC, Target
@@ -81,9 +81,7 @@ def run(args: argparse.Namespace) -> int:
                 help="`mslang show --stage` prints the code that it makes",
             )
         )
-    # The name of a file may be no text.
-    file = split_item(args.item)[0].name.encode(errors="backslashreplace").decode()
-    about = f"{file}:{chosen.name}"
+    about = f"{name_text(split_item(args.item)[0].name)}:{chosen.name}"
     library = back_end.library(parts, args.name or chosen.candidate.program.name, about, args.allow_native)
     forms = {path: _form(library, path) for path in args.outputs}
     made = {path: form() for path, form in forms.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mslang.cli.common import UsageError, add_back_end, add_native, add_pins, add_sizes, natural, split_item
+from mslang.cli.common import UsageError, add_back_end, add_native, add_pins, add_sizes, natural, shell_word, split_item
 from mslang.cli.items import load_clean, only, program_of, sizes_for, unknown_item
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.schedule.decisions import PinError, shown
@@ -280,7 +280,7 @@ def _warn_of_another(candidate: Candidate, record: Record, program: str) -> None
         f"these decisions make another candidate here than record {record.id} is of",
         severity=Severity.WARNING,
         why="another schedule made the record, or this one has changed since",
-        help=f"name the program to replay what was recorded: `mslang run {program} --record {record.id}`",
+        help=f"name the program to replay what was recorded: `mslang run {shell_word(program)} --record {record.id}`",
     )
     print_diagnostics((changed,), stream=sys.stderr)
 

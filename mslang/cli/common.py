@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -100,10 +101,21 @@ def encoded(text: str, like: bytes) -> bytes:
     return text.replace("\n", max(ends, key=lambda end: ends[end])).encode()
 
 
+def name_text(path: Path | str) -> str:
+    """The name of a file as text: what is no UTF-8 in it is escaped."""
+    return str(path).encode(errors="backslashreplace").decode()
+
+
+def shell_word(text: Path | str) -> str:
+    """A text as one word of a command that is suggested: in quotes if a shell would split or change it."""
+    return shlex.quote(str(text))
+
+
 def check_writable(path: Path) -> None:
     """Raise MS702 if the file is write-protected, even if the user could write it nevertheless."""
     if path.exists() and not path.stat().st_mode & 0o222:
-        raise MsError(problem("MS702", f"cannot write {path}", why="it is write-protected", help=f"chmod u+w {path}"))
+        help = f"chmod u+w {shell_word(path)}"
+        raise MsError(problem("MS702", f"cannot write {path}", why="it is write-protected", help=help))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def load_clean(path: Path, name: str | None = None) -> Module:
     """A file's module; prints its warnings and raises its errors (for one item: the errors of its dependencies)."""
-    from mslang.cli.common import counted, note, read_text
+    from mslang.cli.common import counted, note, read_text, shell_word
     from mslang.cli.render import print_diagnostics
     from mslang.ide.findings import findings
     from mslang.rendering import Texts
@@ -31,7 +31,7 @@ def load_clean(path: Path, name: str | None = None) -> Module:
     if any(_is_in(d, module, concerned) for d in errors):
         raise MsError(*errors)
     if errors:
-        note(f"passing over {counted(len(errors), 'error')} in other items: mslang check {path}")
+        note(f"passing over {counted(len(errors), 'error')} in other items: mslang check {shell_word(path)}")
     print_diagnostics(
         [d for d in found if d.severity is Severity.WARNING and _is_in(d, module, concerned)],
         stream=sys.stderr,
@@ -116,6 +116,8 @@ def own_sizes(program: tree.Program, sizes: Mapping[str, int]) -> dict[str, int]
 
 def only(items: Mapping[str, object], what: str, path: str) -> str:
     """The name of the only item; MS704 if there is none or several."""
+    from mslang.cli.common import shell_word
+
     if len(items) == 1:
         return next(iter(items))
     if not items:
@@ -126,7 +128,7 @@ def only(items: Mapping[str, object], what: str, path: str) -> str:
             "MS704",
             f"{path} has several {what}s",
             why=f"they are {names}",
-            help=f"name one: {path}:{next(iter(items))}",
+            help=f"name one: {shell_word(f'{path}:{next(iter(items))}')}",
         )
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mslang.cli.common import UsageError, counted, emit, note, write_text
+from mslang.cli.common import UsageError, counted, emit, name_text, note, write_text
 from mslang.cli.main import DONE
 from mslang.diagnostics import MsError, problem
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     with Database(path, read_only=True) as database:
         found = gather(database, wanted, args.log)
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(args.out, page(found, str(path)))
+    write_text(args.out, page(found, name_text(path)))
     if args.json:
         emit({"kind": "report", "file": str(args.out), "runs": [f.run.id for f in found]})
     else:

@@ -209,3 +209,25 @@ def test_a_library_of_a_file_whose_name_is_no_text(folder: Path) -> None:
     Path(name).write_text(GOOD)
     assert main(["build", name, "-o", "p.h"]) == 0
     assert "from caf\\udce9.ms:p." in Path("p.h").read_text()
+
+
+def test_a_report_of_a_store_whose_name_is_no_text(folder: Path) -> None:
+    Path("p.ms").write_text(GOOD)
+    store = os.fsdecode(b"caf\xe9.db")
+    assert main(["tune", "p.ms", "--trials", "1", "--db", store]) == 0
+    assert main(["report", store]) == 0
+    assert "caf\\udce9.db" in Path("report.html").read_text()
+
+
+def test_commands_that_are_suggested_can_be_typed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = GOOD.replace("program p", "program q").replace("A[i]", "A[x]")
+    Path("my file.ms").write_text(f"{GOOD}\n{wrong}")
+    assert main(["expand", "my file.ms:p"]) == 0
+    assert "mslang check 'my file.ms'" in capsys.readouterr().err
+    Path("my file.ms").write_text(GOOD + wrong.replace("A[x]", "A[i]"))
+    assert main(["expand", "my file.ms"]) == 1
+    assert "name one: 'my file.ms:p'" in capsys.readouterr().err
+    Path("my file.ms").write_text(BAD)
+    Path("my file.ms").chmod(0o444)
+    assert main(["fmt", "my file.ms"]) == 1
+    assert "chmod u+w 'my file.ms'" in capsys.readouterr().err
