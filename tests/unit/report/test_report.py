@@ -58,6 +58,13 @@ def test_whole_numbers_have_whole_ticks_and_given_ends_hold() -> None:
     assert ">-1<" in made and ">1<" in made
 
 
+@pytest.mark.parametrize(("least", "most"), [(3.0e-5, 3.1e-5), (2.5e-3, 2.6e-3), (1e-6, 1.01e-6), (7.0, 7.0)])
+def test_times_that_are_close_together_have_numbers_on_their_axis(least: float, most: float) -> None:
+    axis = Axis("time", str, log=True)
+    assert len(axis.ticks(least / 1.2, most * 1.2)) >= 2
+    assert all(least / 1.2 <= t <= most * 1.2 for t in axis.ticks(least / 1.2, most * 1.2))
+
+
 def test_negative_values_stand_inside_the_box() -> None:
     axis = Axis("x", str)
     made = ElementTree.fromstring(chart([Series([(-9, -2), (-8, -1)], "dot")], axis, axis, "t"))
