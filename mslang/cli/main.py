@@ -199,7 +199,9 @@ def _internal(error: Exception) -> int:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="mslang-", suffix=".log", delete=False) as log:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="mslang-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
+    ) as log:
         log.write(f"mslang {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
         traceback.print_exception(error, file=log)
     print(

@@ -2,11 +2,12 @@
 
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from mslang.cli.main import VERBS, main
+from mslang.cli.main import INTERNAL, VERBS, main
 from mslang.lower.passes import PASSES
 
 GOOD = """program p[N = 8](A: f32[N], out B: f32[N]) {
@@ -196,6 +197,21 @@ def test_without_standard_error_it_still_works(good: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "stderr", None)
     assert status("check", "good.ms") == 0
     assert capsys.readouterr().out == ""
+
+
+def test_an_internal_error_is_reported_whatever_the_arguments_are(
+    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def fails(_: object) -> int:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("mslang.cli.check.run", fails)
+    monkeypatch.setattr(sys, "argv", ["mslang", "check", "caf\udce9.ms"])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert status("check", "good.ms") == INTERNAL
+    assert "internal error[MS999]: RuntimeError: a bug" in capsys.readouterr().err
+    (log,) = tmp_path.glob("mslang-*.log")
+    assert r"mslang check caf\udce9.ms" in log.read_text()
 
 
 def test_everything_has_an_explanation(capsys: Captured) -> None:
