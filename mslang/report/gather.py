@@ -121,12 +121,15 @@ def gather(database: Database, wanted: str | None = None, logs: Path | None = No
             break
     found = list(last.values())[::-1]
     if not found:
+        why = "no run has a record"
+        if wanted is not None:
+            why = f"the run {runs[-1].id} has no record of its own; what it tried was known, if anything"
         raise MsError(
             problem(
                 "MS547",
                 f"there is nothing to report in {database.path}",
-                why="no run has a record",
-                help="tune first: `mslang tune FILE`",
+                why=why,
+                help="tune first: `mslang tune FILE`" if wanted is None else "mslang db ls",
             )
         )
     return found
@@ -146,8 +149,10 @@ def _found(database: Database, run: Run, log: Path, here: Collection[str]) -> Fo
     last = {r.candidate: r for r in records}
     texts = {w.source: w for w in database.texts(run.workload)}
     workload = texts.get(run.source) or next(iter(texts.values()), None)
-    outcomes = Counter(r.result.outcome.value for r in last.values())
-    reasons = Counter((r.result.outcome.value, r.result.reason) for r in last.values() if r.result.reason)
+    # What was only timed together with the best is none of what the search proposed.
+    proposed = [r for c, r in last.items() if c in first]
+    outcomes = Counter(r.result.outcome.value for r in proposed)
+    reasons = Counter((r.result.outcome.value, r.result.reason) for r in proposed if r.result.reason)
     stages: Counter[str] = Counter()
     for r in records:
         stages.update(r.result.stages)
@@ -160,7 +165,7 @@ def _found(database: Database, run: Run, log: Path, here: Collection[str]) -> Fo
     rejected: Counter[str] = Counter()
     for line in generations:
         rejected.update(line.get("rejected") or {})
-    measured = [(msgspec.json.decode(r.decisions), r.cost) for r in last.values() if r.cost is not None]
+    measured = [(msgspec.json.decode(r.decisions), r.cost) for r in proposed if r.cost is not None]
     return Found(
         run,
         records[0].program,

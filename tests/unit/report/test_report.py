@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import random
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -192,6 +194,34 @@ def test_a_run_without_records_leaves_the_one_before_it_in_the_report(store: Dat
     for space, name in (("second", "third"), ("other", "fourth")):
         store.add_run(Run(name, "p.ms", space, "w" * 64, "host", 0, "{}", source=workload().source))
     assert [f.run.id for f in gather(store)] == ["first", "second"]
+
+
+def test_a_run_without_records_is_said_to_have_none(store: Database) -> None:
+    store.add_run(Run("third", "p.ms", "second", "w" * 64, "host", 0, "{}", source=workload().source))
+    with pytest.raises(MsError) as error:
+        gather(store, "thi")
+    assert error.value.diagnostic.code == "MS547"
+    assert "third has no record of its own" in str(error.value.diagnostic.why)
+
+
+def test_what_the_search_did_not_propose_is_none_of_its_outcomes(store: Database) -> None:
+    default = replace(record("first", -1, 1e-4), decisions='{"other": 1}', candidate="default")
+    store.add(default)
+    # The best that the search proposed is timed with it once more, and counts once.
+    store.add(record("first", 1, 6e-4))
+    (found,) = gather(store, "first")
+    assert found.outcomes == {"measured": 19, "crash": 1} and len(found.points) == 20
+    assert "other" not in dict(found.importance)
+    assert found.best is not None and found.best.candidate == "default"
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="names of files are text there")
+def test_a_store_whose_name_is_no_text(store: Database, tmp_path: Path) -> None:
+    store.close()
+    named = tmp_path / os.fsdecode(b"r\xff.db")
+    (tmp_path / "r.db").rename(named)
+    assert main(["report", str(named), "-o", str(tmp_path / "r.html")]) == 0
+    assert r"r\udcff.db" in (tmp_path / "r.html").read_text()
 
 
 def test_the_verb_reports_the_store_that_is_named(
