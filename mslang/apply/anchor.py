@@ -13,8 +13,8 @@ Source: the idea of TVM's `ms-anchor-block` module equality; there steps that fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Set
+from functools import lru_cache, partial
 
 from msgspec.structs import replace
 
@@ -45,7 +45,7 @@ from mslang.tune.record import Record
 from mslang.tune.stores import Store, text_of
 
 CONSIDERED = 3
-"""Records of each program with the same anchor that are tried, fastest first."""
+"""Records of this compiler, and of all, of each program with the same anchor that are tried, fastest first."""
 
 
 def anchored(
@@ -55,6 +55,7 @@ def anchored(
     machine: str,
     back_end: BackEnd[object],
     module: Module | None = None,
+    refused: Callable[[Record], str | None] = lambda _: None,
 ) -> tuple[Record, Candidate, str] | str | None:
     """The fastest record that another program's same anchor has, on this program.
 
@@ -65,6 +66,7 @@ def anchored(
         machine: the key of the machine that counts.
         back_end: what compiles for the target, and schedules what a trace leaves.
         module: where names of traces are looked up.
+        refused: why a record serves no program; None if it does.
 
     Returns the record, the candidate, and how it came about; or why records of the same anchor do not apply; None if
     there are none.
@@ -75,14 +77,21 @@ def anchored(
     world = World(machine=target)
     hash, whole = workload_hash(own), workload_hash(program)
     others = [w for w in store.texts() if w.hash != whole and _anchor_hash(w.text) == hash]
-    found = [r for h in {w.hash for w in others} for r in store.top(h, CONSIDERED, target=target.name, machine=machine)]
+    own_compiler = back_end.version()
+    found: list[Record] = []
+    for h in {w.hash for w in others}:
+        top = partial(store.top, h, CONSIDERED, target=target.name, machine=machine)
+        found += (*top(compiler=own_compiler), *(r for r in top() if r.compiler != own_compiler))
     failure: str | None = None
     # Times by other compilers are not compared with those by this one, nor times with cold caches with warm ones: they
     # come last.
-    own_compiler = back_end.version()
     for record in sorted(found, key=lambda r: (r.compiler != own_compiler, bool(r.cold), r.cost or 0.0)):
         text = text_of(store, record)
         if text is None:
+            continue
+        worse = refused(record)
+        if worse is not None:
+            failure = f"record {record.id} of `{record.program}` has the same anchor: it {worse}"
             continue
         made_for = parse_program(text.text)
         try:
