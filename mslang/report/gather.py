@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -66,6 +66,29 @@ class Rated(msgspec.Struct, frozen=True):
         return Scale(self.operations, None if self.limits is None else self.limits.peak, self.core)
 
 
+class GenerationLine(msgspec.Struct, frozen=True):
+    """What a report needs of a line of `generations.jsonl`."""
+
+    number: int
+    rejected: dict[str, int] | None = None
+    quality: float | None = None
+
+
+class TrialLine(msgspec.Struct, frozen=True):
+    """What a report needs of a line of `trials.jsonl`."""
+
+    candidate: str
+    predicted: float | None = None
+    cost: float | None = None
+
+
+class EventLine(msgspec.Struct, frozen=True):
+    """What a report needs of a line of `events.jsonl`."""
+
+    kind: str
+    resumed: int = 0
+
+
 class Found(msgspec.Struct, frozen=True):
     """All of one run: what a section of the report shows."""
 
@@ -89,6 +112,9 @@ class Found(msgspec.Struct, frozen=True):
     log)."""
     rated: Rated | None
     damaged: int = 0
+
+
+Line = TypeVar("Line", GenerationLine, TrialLine, EventLine)
 
 
 def gather(database: Database, wanted: str | None = None, logs: Path | None = None) -> list[Found]:
@@ -158,13 +184,13 @@ def _found(database: Database, run: Run, log: Path, here: Collection[str]) -> Fo
         stages.update(r.result.stages)
     # A resumed run appends what it replays: a generation that was interrupted is whole the last time, and a candidate
     # that was known from other runs is there as often as it was proposed.
-    generations = {line.get("number"): line for line in _lines(log / "generations.jsonl")}.values()
-    trials: dict[object, dict[str, Any]] = {}
-    for line in _lines(log / "trials.jsonl"):
-        trials.setdefault(line.get("candidate"), line)
+    generations = {g.number: g for g in _lines(log / "generations.jsonl", GenerationLine)}.values()
+    trials: dict[str, TrialLine] = {}
+    for t in _lines(log / "trials.jsonl", TrialLine):
+        trials.setdefault(t.candidate, t)
     rejected: Counter[str] = Counter()
-    for line in generations:
-        rejected.update(line.get("rejected") or {})
+    for g in generations:
+        rejected.update(g.rejected or {})
     measured = [(msgspec.json.decode(r.decisions), r.cost) for r in proposed if r.cost is not None]
     return Found(
         run,
@@ -178,8 +204,8 @@ def _found(database: Database, run: Run, log: Path, here: Collection[str]) -> Fo
         dict(stages),
         _profile(log / "profile.json"),
         tuple(importance([(d, c) for d, c in measured if isinstance(d, dict) and c > 0])[:16]),
-        tuple((g["number"], g["quality"]) for g in generations if g.get("quality") is not None),
-        tuple((t["predicted"], t["cost"]) for t in trials.values() if t.get("predicted") is not None and t.get("cost")),
+        tuple((g.number, g.quality) for g in generations if g.quality is not None),
+        tuple((t.predicted, t.cost) for t in trials.values() if t.predicted is not None and t.cost and t.cost > 0),
         None if workload is None else _rated(workload.text, run, here),
         sum(isinstance(r, Diagnostic) for r in rows),
     )
@@ -217,8 +243,7 @@ def _between(begin: str, end: str) -> float:
 
 def _resumed(log: Path) -> set[int]:
     """The numbers of trials on record when a run was resumed, as far as its log says."""
-    started = (line for line in _lines(log / "events.jsonl") if line.get("kind") == "started")
-    return {n for n in (line.get("resumed") for line in started) if isinstance(n, int) and n}
+    return {e.resumed for e in _lines(log / "events.jsonl", EventLine) if e.kind == "started" and e.resumed}
 
 
 def _rated(text: str, run: Run, here: Collection[str]) -> Rated | None:
@@ -248,7 +273,7 @@ def _bytes(program: Program) -> int | None:
     return total
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path, kind: type[Line]) -> list[Line]:
     """The lines of a log; those that cannot be read are left out, and a log that is not there has none."""
     try:
         lines = path.read_bytes().splitlines()
@@ -257,7 +282,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     found = []
     for line in lines:
         try:
-            found.append(msgspec.json.decode(line, type=dict[str, Any]))
+            found.append(msgspec.json.decode(line, type=kind))
         except msgspec.DecodeError:
             continue
     return found

@@ -270,6 +270,31 @@ def test_the_log_says_what_records_do_not(store: Database, tmp_path: Path) -> No
     assert "too &lt;wide&gt;" in text and "Quality of the cost model" in text and "75.0 %" in text
 
 
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("generations.jsonl", {"quality": 0.5}),
+        ("generations.jsonl", {"number": [1], "quality": 0.5}),
+        ("generations.jsonl", {"number": 1, "rejected": {"why": "many"}}),
+        ("trials.jsonl", {"candidate": "c9", "predicted": "low", "cost": 1e-3}),
+        ("trials.jsonl", {"candidate": "c9", "predicted": 1.0, "cost": -1e-3}),
+        ("events.jsonl", {"kind": "started", "resumed": "yes"}),
+    ],
+)
+def test_a_line_of_a_log_that_is_damaged_is_left_out(
+    store: Database, tmp_path: Path, file: str, line: dict[str, object]
+) -> None:
+    log = tmp_path / "logs" / "first"
+    log.mkdir(parents=True)
+    good = [{"candidate": f"c{k}", "predicted": float(k), "cost": 1e-3 * (k + 1)} for k in range(8)]
+    (log / "trials.jsonl").write_text("".join(json.dumps(x) + "\n" for x in good))
+    (log / "generations.jsonl").write_text('{"number": 0, "rejected": {"why": 2}}\n')
+    before = gather(store, "first")
+    with (log / file).open("a") as text:
+        text.write(json.dumps(line) + "\n")
+    assert gather(store, "first") == before and "8 trials that the model chose" in page(before, "r.db")
+
+
 def test_the_pause_before_a_run_was_resumed_is_no_time_of_it(tmp_path: Path) -> None:
     with Database(tmp_path / "r.db") as db:
         db.add_workload(workload())
