@@ -66,6 +66,12 @@ def apply(
         help = f"write `passes={pass_names(passes)!r}`"
         raise MsError(problem("MS706", f"`passes` of `ms.apply` is a text, {brief(repr(passes))}", help=help))
     require_lists("apply", passes=passes, patterns=patterns)
+    for each in passes:
+        if not isinstance(each, str) and not callable(getattr(each, "serve", None)):
+            raise misused("apply", each, "passes by name, or objects with a `name` and a method `serve`")
+    for source in patterns:
+        if not isinstance(source, Source):
+            raise misused("apply", source, "sources as patterns")
     world = named_target(target) if isinstance(target, str) else target or host()
     module = programs.module if isinstance(programs, Source) else None
     wanted = _programs_in(programs)

@@ -33,6 +33,15 @@ BUILDABLE: list[Callable[[], object]] = [
 ]
 
 
+class GivesPrograms:
+    """A pass that gives a program in place of `Served`."""
+
+    name = "mine"
+
+    def serve(self, program: object, target: object) -> object:
+        return program
+
+
 @pytest.mark.parametrize("what", BUILDABLE, ids=["program", "schedule", "space", "candidate", "source"])
 @pytest.mark.parametrize("target", [None, "host", "generic"])
 def test_whatever_stands_for_a_program_is_built(what: Callable[[], object], target: str | None) -> None:
@@ -87,6 +96,9 @@ def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
         (lambda: ms.apply(ms.parse(TEXT), "db,default"), ["MS706", "write `passes=['db', 'default']`"]),
         (lambda: ms.apply(ms.parse(TEXT), ms.LibraryCall("c", ALONE, np.add)), ["MS706", "write `passes=[…]`"]),
         (lambda: ms.apply(ms.parse(TEXT), patterns=ms.parse(TEXT)), ["MS706", "`patterns`", "write `patterns=[…]`"]),
+        (lambda: ms.apply(ms.parse(TEXT), [7]), ["MS706", "a method `serve`", "not 7"]),
+        (lambda: ms.apply(ms.parse(TEXT), [GivesPrograms()]), ["MS706", "the pass `mine` gave <program p(A, C)>"]),
+        (lambda: ms.apply(ms.parse(TEXT), patterns=["own.ms"]), ["MS706", "sources as patterns", "ms.load(path)"]),
         (lambda: ms.apply(7), ["MS706", "a source or programs, not 7"]),
         (lambda: ms.profile_kernel(ms.parse(TEXT).program(), parts="mm"), ["MS706", "write `parts=['mm']`"]),
         (lambda: ms.profile_kernel(ms.parse(TEXT).program(), seconds=None), ["MS706", "`ms.profile_kernel` is None"]),
