@@ -17,8 +17,10 @@ from mslang.ir.program import Program
 from mslang.ir.work import operations
 from mslang.report.importance import importance
 from mslang.sema.program import parse_program
+from mslang.target.description import Target
 from mslang.target.limits import MachineLimits, measured_limits
 from mslang.target.machine import this_machine
+from mslang.target.named import named_target
 from mslang.tune.database import Database, keys_here
 from mslang.tune.record import TRIED, Record, Run
 from mslang.tune.roofline import rated_dtype
@@ -259,7 +261,15 @@ def _rated(text: str, run: Run, here: Collection[str]) -> Rated | None:
     if run.machine != this_machine().key:
         # Of its devices no limits are measured.
         return Rated(count, size, None, elsewhere=run.machine not in here)
-    return Rated(count, size, measured_limits(None, dtype), measured_limits().peak_core)
+    return Rated(count, size, measured_limits(_target(run.target), dtype), measured_limits().peak_core)
+
+
+def _target(name: str) -> Target | None:
+    """The target of a run, whose instructions bound it; None if only the file that was tuned tells what it is."""
+    try:
+        return named_target(name)
+    except MsError:
+        return None
 
 
 def _bytes(program: Program) -> int | None:

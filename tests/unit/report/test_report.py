@@ -23,7 +23,9 @@ from mslang.report.importance import importance
 from mslang.report.page import page
 from mslang.runtime.timing import Timing
 from mslang.sema.program import parse_program
+from mslang.target.description import Target
 from mslang.target.limits import MachineLimits
+from mslang.target.machine import this_machine
 from mslang.tune.database import Database
 from mslang.tune.quality import rank_correlation
 from mslang.tune.record import Outcome, Record, Result, Run, Verification, Workload
@@ -187,6 +189,19 @@ def test_the_share_of_the_peak_is_of_that_at_the_speed_of_the_moment(store: Data
     rated = replace(found.rated, limits=MachineLimits(1e8, 256e6, 1e9), core=2e8)
     text = page([replace(found, best=best, rated=rated)], "r.db")
     assert "50 % of peak" in text and rated.scale.rate(timing) == "0.064 GFLOP/s, 50 % of peak"
+
+
+def test_a_run_is_rated_by_what_its_target_can_do(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def limits(target: Target | None = None, dtype: str = "f32") -> MachineLimits:
+        rate = 1e9 if target is not None and target.name == "avx2" else 2e9
+        return MachineLimits(rate, rate, 1e9)
+
+    monkeypatch.setattr("mslang.report.gather.measured_limits", limits)
+    for target, peak in (("avx2", 1e9), ("host", 2e9), ("of_the_file", 2e9)):
+        store.add_run(Run(target, "p.ms", target, "w" * 64, target, 0, "{}", machine=this_machine().key))
+        store.add(record(target, 0, 1e-3))
+        (found,) = gather(store, target)
+        assert found.rated is not None and found.rated.limits is not None and found.rated.limits.peak == peak
 
 
 def test_a_run_without_records_leaves_the_one_before_it_in_the_report(store: Database) -> None:
