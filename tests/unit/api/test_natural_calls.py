@@ -145,6 +145,11 @@ def test_reprs_are_short_and_notebooks_get_rich_ones() -> None:
         assert "<pre>" in value._repr_html_() and "split" in scheduled()._repr_html_() + candidate.trace._repr_html_()
 
 
+def test_a_size_may_be_called_self() -> None:
+    source = ms.parse("program p[self = 4](out C: f32[self]) { block b[i: self] { C[i] = 1.0 } }")
+    assert ms.build(source.program("p", self=3))().shape == (3,)
+
+
 def test_a_parameter_may_be_called_self():
     program = ms.parse("program p(self: f32[4], out C: f32[4]) { block b[i: 4] { C[i] = self[i] + 1.0 } }").program("p")
     x = np.ones(4, np.float32)
