@@ -18,6 +18,7 @@ from functools import lru_cache, partial
 
 from msgspec.structs import replace
 
+from mslang.apply.replaying import measured_candidate, program_of
 from mslang.backend.backend import BackEnd
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.equal import correspondence, workload_hash
@@ -29,7 +30,7 @@ from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.interpret import World
 from mslang.schedule.renaming import renamed
-from mslang.schedule.replay import bound_of, space_of_text, step
+from mslang.schedule.replay import bound_of, step
 from mslang.schedule.rules.cpu.streamed import bypass, large_results
 from mslang.schedule.rules.nests import attempt, block_handle, block_of, do
 from mslang.schedule.session import Session
@@ -89,13 +90,13 @@ def anchored(
         text = text_of(store, record)
         if text is None:
             continue
-        worse = refused(record)
-        if worse is not None:
-            failure = f"record {record.id} of `{record.program}` has the same anchor: it {worse}"
-            continue
-        made_for = parse_program(text.text)
         try:
-            trace = space_of_text(record.trace, made_for, world, module).sample(0, strict=True).trace
+            made_for = program_of(record, text)
+            worse = refused(record)
+            if worse is not None:
+                failure = f"record {record.id} of `{record.program}` has the same anchor: it {worse}"
+                continue
+            trace = measured_candidate(record, made_for, world, module).trace
             candidate, left_out = transplanted(trace, made_for, program, back_end, target)
         except MsError as error:
             d = error.diagnostic

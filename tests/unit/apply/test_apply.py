@@ -302,6 +302,28 @@ def test_before_the_default_a_record_of_the_same_anchor_must_have_been_faster_th
     assert served(store, RELU, alternative=ByDefault(LLVM)).how.startswith("record 1 of `product`")
 
 
+def test_a_stale_record_of_the_same_anchor_is_passed_over(store: Database) -> None:
+    changed = record(PRODUCT, by_hand(), 1e-3).trace.replace("16]", "8]")
+    keep(store, PRODUCT, replace(record(PRODUCT, by_hand(), 1e-3), trace=changed, candidate="c0"))
+    assert "record 1 is stale (its trace makes another program than the one that was measured" in missed(store, RELU)
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3))
+    assert served(store, RELU).how.startswith(f"record {own.id} of `product`, 2 ms")
+
+
+@pytest.mark.parametrize("alternative", [None, ByDefault(LLVM)])
+def test_a_record_whose_program_cannot_be_read_is_passed_over(store: Database, alternative: ByDefault | None) -> None:
+    # As of a version whose language was another one.
+    old = Workload(workload_hash(PRODUCT), "product", "program product(")
+    store.add_workload(old)
+    store.add(replace(record(PRODUCT, by_hand(), 1e-3), source=old.source, candidate="c0"))
+    why = missed(store, PRODUCT, alternative=alternative)
+    assert "record 1 is stale (the text of its program cannot be read" in why and "the step" not in why
+    assert missed(store, RELU, alternative=alternative).startswith("no record of this program")
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3, sources=Sources(space="0f07")))
+    for program in (PRODUCT, RELU):
+        assert served(store, program, alternative=alternative).how.startswith(f"record {own.id}")
+
+
 def test_fast_records_of_the_same_anchor_by_another_compiler_do_not_hide_those_of_this_one(store: Database) -> None:
     for seed in range(3):
         keep(store, PRODUCT, replace(record(PRODUCT, by_hand(), 1e-4, compiler="llvm 0"), candidate=f"c{seed}"))
