@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.api.arguments import misused
+from mslang.api.arguments import misused, require_lists
 from mslang.api.source import Source
 from mslang.brevity import brief
 from mslang.diagnostics import MsError, problem
@@ -48,8 +48,9 @@ def apply(
     says why others missed. `ms.build` takes it.
 
     Raises:
-        MsError: MS706, `passes` is a text; MS611, there is no pass of a name; MS601 to MS603, the store cannot be
-            used; MS271, MS272, a library call is not there or its package not allowed; MS614, it is not usable.
+        MsError: MS706, an argument is of the wrong kind; MS611, there is no pass of a name; MS601 to MS603, the store
+            cannot be used; MS271, MS272, a library call is not there or its package not allowed; MS614, it is not
+            usable.
 
     >>> import mslang as ms
     >>> p = ms.parse_program("program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] + 1.0 } }")
@@ -64,6 +65,13 @@ def apply(
     if isinstance(passes, str):
         help = f"write `passes={pass_names(passes)!r}`"
         raise MsError(problem("MS706", f"`passes` of `ms.apply` is a text, {brief(repr(passes))}", help=help))
+    require_lists("apply", passes=passes, patterns=patterns)
+    for each in passes:
+        if not isinstance(each, str) and not callable(getattr(each, "serve", None)):
+            raise misused("apply", each, "passes by name, or objects with a `name` and a method `serve`")
+    for source in patterns:
+        if not isinstance(source, Source):
+            raise misused("apply", source, "sources as patterns")
     world = named_target(target) if isinstance(target, str) else target or host()
     module = programs.module if isinstance(programs, Source) else None
     wanted = _programs_in(programs)
@@ -79,7 +87,9 @@ def apply(
 
 def _is_there(database: str | os.PathLike[str]) -> bool:
     """Whether a name is that of a kind of store, or of a file that there is."""
-    return ":" in os.fspath(database) or Path(database).exists()
+    from mslang.tune.stores import names_kind
+
+    return names_kind(database) or Path(database).exists()
 
 
 def _programs_in(what: Source | Program | Iterable[Program]) -> list[Program]:
@@ -88,6 +98,8 @@ def _programs_in(what: Source | Program | Iterable[Program]) -> list[Program]:
             return [what.program(n) for n in what.programs]
         case Program():
             return [what]
+    if not isinstance(what, Iterable):
+        raise misused("apply", what, "a source or programs")
     found = list(what)
     wrong = next((p for p in found if not isinstance(p, Program)), None)
     if wrong is not None:

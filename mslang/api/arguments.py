@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mslang.api.source import Source
@@ -93,12 +93,22 @@ def require_numbers(verb: str, **given: object) -> None:
             raise MsError(problem("MS706", f"`workers` of `ms.{verb}` is {number}", why=why))
 
 
-def require_seconds(verb: str, seconds: object) -> None:
-    """Raise MsError MS706 unless a time is a finite number of seconds, or None."""
+def require_seconds(verb: str, seconds: object, *, limit: bool = True) -> None:
+    """Raise MsError MS706 unless a time is a finite number of seconds, or, of a limit, None."""
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= sys.float_info.max
-    if seconds is not None and not number:
-        why = "it is a number of seconds above 0, or None for no limit"
+    if not number and not (limit and seconds is None):
+        why = "it is a number of seconds above 0" + (", or None for no limit" if limit else "")
         raise MsError(problem("MS706", f"`seconds` of `ms.{verb}` is {brief(repr(seconds))}", why=why))
+
+
+def require_lists(verb: str, **given: object) -> None:
+    """Raise MsError MS706 unless each argument is a list or the like; a text is none."""
+    for name, what in given.items():
+        if isinstance(what, str) or not isinstance(what, Iterable):
+            shown = repr([what]) if isinstance(what, str) else "[…]"
+            help = f"write `{name}={brief(shown)}`"
+            said = f"`{name}` of `ms.{verb}` is {brief(repr(what))}"
+            raise MsError(problem("MS706", said, why="it is a list", help=help))
 
 
 def require_seed(verb: str, seed: object) -> None:
@@ -107,6 +117,18 @@ def require_seed(verb: str, seed: object) -> None:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= most:
         why = f"it is a whole number from 0 to {most}"
         raise MsError(problem("MS706", f"`seed` of `ms.{verb}` is {brief(repr(seed))}", why=why))
+
+
+def require_weights(weights: object, items: Iterable[str]) -> None:
+    """Raise MsError MS706 unless these are positive numbers of items, by name."""
+    if not isinstance(weights, Mapping):
+        raise misused("tune_all", weights, "weights by name, as `{'a': 2.0}`")
+    for name, weight in weights.items():
+        number = isinstance(weight, int | float) and 0 < weight < float("inf")
+        if name not in items or not number:
+            why = f"the items are {', '.join(items)}; a weight is a positive number"
+            said = f"`weights` of `ms.tune_all` has {brief(repr(name))}: {brief(repr(weight))}"
+            raise MsError(problem("MS706", said, why=why))
 
 
 def likely_instance(given: object) -> Instance:

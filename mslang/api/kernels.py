@@ -7,7 +7,7 @@ from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from mslang.api.arguments import compiler_of, program_in, require_seconds
+from mslang.api.arguments import compiler_of, program_in, require_lists, require_seconds
 from mslang.api.source import Source
 from mslang.backend.backend import BackEnd, Loaded, Options
 from mslang.brevity import brief
@@ -113,7 +113,7 @@ def empty(shape: int | Sequence[int], dtype: str, *, align: int = ALIGNMENT) -> 
     ((3, 5), 'float32', 0)
     """
     extents = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
-    if any(isinstance(n, bool) or not hasattr(n, "__index__") or index(n) < 0 for n in extents):
+    if not all(map(_is_extent, extents)):
         why = "an extent is a whole number from 0 on"
         raise MsError(problem("MS412", f"there is no array of shape {brief(repr(shape))}", why=why))
     if dtype not in SCALARS:
@@ -123,6 +123,14 @@ def empty(shape: int | Sequence[int], dtype: str, *, align: int = ALIGNMENT) -> 
     if isinstance(align, bool) or not hasattr(align, "__index__") or align < 1 or align & (align - 1):
         raise MsError(problem("MS413", f"no array is aligned to {brief(repr(align))}", why="that is no power of two"))
     return arrays.empty(tuple(map(index, extents)), dtype, align=index(align))
+
+
+def _is_extent(n: object) -> bool:
+    """Whether something is a whole number from 0 on; NumPy's arrays have `__index__` and may not be numbers."""
+    try:
+        return not isinstance(n, bool) and index(n) >= 0  # type: ignore[arg-type]
+    except TypeError:
+        return False
 
 
 def profile_kernel(
@@ -156,7 +164,8 @@ def profile_kernel(
     from mslang.apply.passes import Applied
     from mslang.perf.profile import profile_kernel as run
 
-    require_seconds("profile_kernel", seconds)
+    require_seconds("profile_kernel", seconds, limit=False)
+    require_lists("profile_kernel", parts=parts)
     scheduled = program_in(program, seed, pins)
     made_by, machine = compiler_of(None, target)
     if isinstance(program, Applied) and program.backend is not None:

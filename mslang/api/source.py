@@ -47,7 +47,7 @@ class Source:
         """The names of the schedules and spaces."""
         return (*self.module.schedules, *self.module.spaces)
 
-    def program(self, name: str | None = None, **sizes: int) -> Program:
+    def program(self, /, name: str | None = None, **sizes: int) -> Program:
         """A program with its sizes; `name` may be left out if there is only one.
 
         Raises:

@@ -12,9 +12,11 @@ from mslang.api.arguments import (
     compiler_of,
     likely_instance,
     misused,
+    require_lists,
     require_numbers,
     require_seconds,
     require_seed,
+    require_weights,
     space_in,
 )
 from mslang.api.source import Source
@@ -168,11 +170,9 @@ def tune_all(
     require_numbers("tune_all", trials=trials, patience=patience, workers=workers)
     require_seconds("tune_all", seconds)
     require_seed("tune_all", seed)
+    require_lists("tune_all", likely=likely)
     instances = [likely_instance(x) for x in likely]
-    for name in weights:
-        if name not in items or not 0 < weights[name] < float("inf"):
-            why = f"the items are {', '.join(items)}; a weight is a positive number"
-            raise MsError(problem("MS706", f"`weights` of `ms.tune_all` has {name!r}: {weights[name]!r}", why=why))
+    require_weights(weights, items)
     made_by, machine = compiler_of(backend, target)
     made: list[Item] = []
     for name, what in items.items():

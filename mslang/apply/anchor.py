@@ -13,11 +13,12 @@ Source: the idea of TVM's `ms-anchor-block` module equality; there steps that fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Set
+from functools import lru_cache, partial
 
 from msgspec.structs import replace
 
+from mslang.apply.replaying import measured_candidate, program_of
 from mslang.backend.backend import BackEnd
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.equal import correspondence, workload_hash
@@ -29,7 +30,7 @@ from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.interpret import World
 from mslang.schedule.renaming import renamed
-from mslang.schedule.replay import bound_of, space_of_text, step
+from mslang.schedule.replay import bound_of, step
 from mslang.schedule.rules.cpu.streamed import bypass, large_results
 from mslang.schedule.rules.nests import attempt, block_handle, block_of, do
 from mslang.schedule.session import Session
@@ -45,7 +46,7 @@ from mslang.tune.record import Record
 from mslang.tune.stores import Store, text_of
 
 CONSIDERED = 3
-"""Records of each program with the same anchor that are tried, fastest first."""
+"""Records of this compiler, and of all, of each program with the same anchor that are tried, fastest first."""
 
 
 def anchored(
@@ -55,6 +56,7 @@ def anchored(
     machine: str,
     back_end: BackEnd[object],
     module: Module | None = None,
+    refused: Callable[[Record], str | None] = lambda _: None,
 ) -> tuple[Record, Candidate, str] | str | None:
     """The fastest record that another program's same anchor has, on this program.
 
@@ -65,6 +67,7 @@ def anchored(
         machine: the key of the machine that counts.
         back_end: what compiles for the target, and schedules what a trace leaves.
         module: where names of traces are looked up.
+        refused: why a record serves no program; None if it does.
 
     Returns the record, the candidate, and how it came about; or why records of the same anchor do not apply; None if
     there are none.
@@ -75,18 +78,25 @@ def anchored(
     world = World(machine=target)
     hash, whole = workload_hash(own), workload_hash(program)
     others = [w for w in store.texts() if w.hash != whole and _anchor_hash(w.text) == hash]
-    found = [r for h in {w.hash for w in others} for r in store.top(h, CONSIDERED, target=target.name, machine=machine)]
+    own_compiler = back_end.version()
+    found: list[Record] = []
+    for h in {w.hash for w in others}:
+        top = partial(store.top, h, CONSIDERED, target=target.name, machine=machine)
+        found += (*top(compiler=own_compiler), *(r for r in top() if r.compiler != own_compiler))
     failure: str | None = None
     # Times by other compilers are not compared with those by this one, nor times with cold caches with warm ones: they
     # come last.
-    own_compiler = back_end.version()
     for record in sorted(found, key=lambda r: (r.compiler != own_compiler, bool(r.cold), r.cost or 0.0)):
         text = text_of(store, record)
         if text is None:
             continue
-        made_for = parse_program(text.text)
         try:
-            trace = space_of_text(record.trace, made_for, world, module).sample(0, strict=True).trace
+            made_for = program_of(record, text)
+            worse = refused(record)
+            if worse is not None:
+                failure = f"record {record.id} of `{record.program}` has the same anchor: it {worse}"
+                continue
+            trace = measured_candidate(record, made_for, world, module).trace
             candidate, left_out = transplanted(trace, made_for, program, back_end, target)
         except MsError as error:
             d = error.diagnostic

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from mslang.apply.passes import Applied, Case, Missed, Pass
+from mslang.apply.passes import Applied, Case, Missed, Pass, Served
+from mslang.brevity import brief
+from mslang.diagnostics import MsError, problem
 from mslang.ir.buckets import Bucket, buckets_of, restricted
 from mslang.ir.program import Program
 from mslang.target.description import Target
@@ -23,7 +25,7 @@ def apply(programs: Iterable[Program], passes: Sequence[Pass], target: Target) -
     Returns what came of each program, in their order.
 
     Raises:
-        MsError: what a pass draws on cannot be used.
+        MsError: what a pass draws on cannot be used; MS706, a pass gives neither `Served` nor `Missed`.
 
     >>> apply([], (), Target())
     ()
@@ -55,8 +57,16 @@ def _differs(case: Applied, whole: Applied, bucket: Bucket) -> bool:
 def _applied(program: Program, passes: Sequence[Pass], target: Target) -> Applied:
     missed: list[tuple[str, str]] = []
     for each in passes:
-        found = each.serve(program, target)
-        if not isinstance(found, Missed):
-            return Applied(program, each.name, found, tuple(missed))
-        missed.append((each.name, found.why))
+        match each.serve(program, target):
+            case Served() as found:
+                return Applied(program, each.name, found, tuple(missed))
+            case Missed(why=why):
+                missed.append((each.name, why))
+            case other:
+                raise _misused(each, other)
     return Applied(program, None, None, tuple(missed))
+
+
+def _misused(each: Pass, given: object) -> MsError:
+    why = "a pass serves a program by `ms.Served(program, how)`, or gives `ms.Missed(why)`"
+    return MsError(problem("MS706", f"the pass `{each.name}` gave {brief(repr(given))}", why=why))

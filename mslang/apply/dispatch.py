@@ -97,7 +97,8 @@ def patterns_of(module: Module) -> tuple[Pattern, ...]:
     """
     found: dict[str, Pattern] = {}
     for name, item in module.schedules.items():
-        program = item.program[-1].text if item.program is not None else None
+        # A program of another module, `other.p`, is none of its own.
+        program = item.program[0].text if item.program is not None and len(item.program) == 1 else None
         if program is not None and program in module.programs and program not in found:
             found[program] = Pattern(module, program, name)
     return tuple(found.values())

@@ -74,7 +74,8 @@ class FromRecords(msgspec.Struct, frozen=True):
         why = "; ".join(failures[:3]) if failures else self._absent(program, target)
         if self.anchors is None or self.anchors.finish is None:
             return Missed(why)
-        match anchored(self.store, program, target, self.machine, self.anchors, self.module):
+        refused = partial(self._not_faster, target=target)
+        match anchored(self.store, program, target, self.machine, self.anchors, self.module, refused):
             case (Record() as record, Candidate() as candidate, str() as how):
                 return Served(candidate.program, f"{self._how(record, program)}; {how}", candidate.trace)
             case str() as no_anchor:

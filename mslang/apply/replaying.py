@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mslang.diagnostics import MsError
 from mslang.ir.equal import correspondence, structural_hash, workload_hash
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
@@ -12,6 +13,30 @@ from mslang.sema.module import Module
 from mslang.sema.program import parse_program
 from mslang.tune.origin import stale
 from mslang.tune.record import Record, Workload
+
+
+def program_of(record: Record, text: Workload) -> Program:
+    """The program that a record was made for.
+
+    Raises:
+        MsError: MS610, its text cannot be read, as one of another version or a damaged one.
+    """
+    try:
+        return parse_program(text.text)
+    except MsError as error:
+        raise stale(record, f"the text of its program cannot be read: {error.diagnostic.message}") from error
+
+
+def measured_candidate(record: Record, made_for: Program, world: World, module: Module | None = None) -> Candidate:
+    """The candidate of a record on the program that it was made for.
+
+    Raises:
+        MsError: MS610, the trace gives another candidate here; or what is wrong with the step that fails.
+    """
+    candidate = space_of_text(record.trace, made_for, world, module).sample(0, strict=True)
+    if structural_hash(candidate.program) != record.candidate:
+        raise stale(record, "its trace makes another program than the one that was measured")
+    return candidate
 
 
 def candidate_of(
@@ -27,12 +52,11 @@ def candidate_of(
         module: where the trace's other names are looked up.
 
     Raises:
-        MsError: MS610, the trace gives another candidate here; or what is wrong with the step that fails.
+        MsError: MS610, the trace gives another candidate here, or the text cannot be read; or what is wrong with the
+            step that fails.
     """
-    made_for = program if text is None else parse_program(text.text)
-    candidate = space_of_text(record.trace, made_for, world, module).sample(0, strict=True)
-    if structural_hash(candidate.program) != record.candidate:
-        raise stale(record, "its trace makes another program than the one that was measured")
+    made_for = program if text is None else program_of(record, text)
+    candidate = measured_candidate(record, made_for, world, module)
     names = correspondence(made_for, program)
     if names is None:
         raise stale(record, "it is of another program")

@@ -89,15 +89,14 @@ def profile_of(found: Measured, program: Program, target: Target, lines: Mapping
     blocks = blocks_in(program)
     whole = Part(0, -1, program.name, ())
     works = works_of((whole, *found.parts), summarize(lowered, target), runs(lowered))
-    ticks = _corrected(found)
-    average = [t / (found.threads if p.shared else 1) for p, t in zip((whole, *found.parts), ticks, strict=True)]
-    seconds = [t / found.ticks_per_second for t in average]
+    counts, ticks = _averaged(found, found.ticks), _corrected(found)
+    seconds = [t / found.ticks_per_second for t in ticks]
     everything = tuple(dict.fromkeys(b for p in found.parts for b in blocks.get(p.name, ())))
     rows = []
     for part, depth in [(whole, 0), *_ordered(found.parts, 0, 1)]:
         k = part.number
         inner = sum(seconds[p.number] for p in found.parts if p.parent == k)
-        counted = found.ticks[k]
+        counted = counts[k]
         inside = blocks.get(part.name, ()) if depth else everything
         rows.append(
             _row(
@@ -174,14 +173,26 @@ def _line(blocks: Sequence[str], lines: Mapping[str, str]) -> str | None:
     return None
 
 
+def _averaged(found: Measured, totals: Sequence[float]) -> list[float]:
+    """What parts count in all, the whole kernel first, as one thread does: several share parts in a parallel loop."""
+    shared = [False, *(p.shared for p in found.parts)]
+    return [total / (found.threads if s else 1) for total, s in zip(totals, shared, strict=True)]
+
+
 def _corrected(found: Measured) -> list[float]:
-    """Ticks without those of the clocks: a part's own, and those of all parts in it."""
+    """Ticks of one thread without those of the clocks: a part's own, and those of all parts in it.
+
+    The cost of a clock is that of empty parts, which is an estimate: a part takes no less than those in it.
+    """
     costs = {p.number: found.shared if p.shared else found.alone for p in found.parts} | {0: Overhead(0.0, 0.0)}
-    corrected = []
-    for k, counted in enumerate(found.ticks):
-        own = found.entries[k] * costs[k].inside
-        inner = sum(found.entries[d] * (costs[d].inside + costs[d].around) for d in _below(k, found.parts))
-        corrected.append(max(counted - own - inner, 0.0))
+    counts, entries = _averaged(found, found.ticks), _averaged(found, found.entries)
+    corrected = [0.0] * len(counts)
+    # A part has a higher number than the one around it.
+    for k in reversed(range(len(counts))):
+        own = entries[k] * costs[k].inside
+        inner = sum(entries[d] * (costs[d].inside + costs[d].around) for d in _below(k, found.parts))
+        least = sum(corrected[p.number] for p in found.parts if p.parent == k)
+        corrected[k] = max(counts[k] - own - inner, least)
     return corrected
 
 

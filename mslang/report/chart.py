@@ -44,11 +44,18 @@ class Axis(msgspec.Struct, frozen=True):
             steps = (1, 2, 5) if last - first <= 2 else (1,)
             every = max(1, (last - first) // 6)
             found = [s * 10.0**e for e in range(first, last + 1, every) for s in steps]
-            return [t for t in found if low * 0.999 <= t <= high * 1.001]
-        raw = max((high - low) / 5 or 1.0, 1.0 if self.whole else 0.0)
-        size = 10.0 ** math.floor(math.log10(raw))
-        step = next(size * k for k in (1, 2, 5, 10) if size * k >= raw)
-        return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+            within = [t for t in found if low * 0.999 <= t <= high * 1.001]
+            # Bounds that are close together have hardly any power of ten between them.
+            return within if len(within) > 1 else _evenly(low, high, 0.0)
+        return _evenly(low, high, 1.0 if self.whole else 0.0)
+
+
+def _evenly(low: float, high: float, least: float) -> list[float]:
+    """Multiples of a round number between two, about five; the number is no less than `least`."""
+    raw = max((high - low) / 5 or 1.0, least)
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * k for k in (1, 2, 5, 10) if size * k >= raw)
+    return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def chart(series: Sequence[Series], x: Axis, y: Axis, title: str) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -17,8 +17,10 @@ from mslang.ir.program import Program
 from mslang.ir.work import operations
 from mslang.report.importance import importance
 from mslang.sema.program import parse_program
+from mslang.target.description import Target
 from mslang.target.limits import MachineLimits, measured_limits
 from mslang.target.machine import this_machine
+from mslang.target.named import named_target
 from mslang.tune.database import Database, keys_here
 from mslang.tune.record import TRIED, Record, Run
 from mslang.tune.roofline import rated_dtype
@@ -66,6 +68,29 @@ class Rated(msgspec.Struct, frozen=True):
         return Scale(self.operations, None if self.limits is None else self.limits.peak, self.core)
 
 
+class GenerationLine(msgspec.Struct, frozen=True):
+    """What a report needs of a line of `generations.jsonl`."""
+
+    number: int
+    rejected: dict[str, int] | None = None
+    quality: float | None = None
+
+
+class TrialLine(msgspec.Struct, frozen=True):
+    """What a report needs of a line of `trials.jsonl`."""
+
+    candidate: str
+    predicted: float | None = None
+    cost: float | None = None
+
+
+class EventLine(msgspec.Struct, frozen=True):
+    """What a report needs of a line of `events.jsonl`."""
+
+    kind: str
+    resumed: int = 0
+
+
 class Found(msgspec.Struct, frozen=True):
     """All of one run: what a section of the report shows."""
 
@@ -89,6 +114,9 @@ class Found(msgspec.Struct, frozen=True):
     log)."""
     rated: Rated | None
     damaged: int = 0
+
+
+Line = TypeVar("Line", GenerationLine, TrialLine, EventLine)
 
 
 def gather(database: Database, wanted: str | None = None, logs: Path | None = None) -> list[Found]:
@@ -121,12 +149,15 @@ def gather(database: Database, wanted: str | None = None, logs: Path | None = No
             break
     found = list(last.values())[::-1]
     if not found:
+        why = "no run has a record"
+        if wanted is not None:
+            why = f"the run {runs[-1].id} has no record of its own; what it tried was known, if anything"
         raise MsError(
             problem(
                 "MS547",
                 f"there is nothing to report in {database.path}",
-                why="no run has a record",
-                help="tune first: `mslang tune FILE`",
+                why=why,
+                help="tune first: `mslang tune FILE`" if wanted is None else "mslang db ls",
             )
         )
     return found
@@ -146,21 +177,23 @@ def _found(database: Database, run: Run, log: Path, here: Collection[str]) -> Fo
     last = {r.candidate: r for r in records}
     texts = {w.source: w for w in database.texts(run.workload)}
     workload = texts.get(run.source) or next(iter(texts.values()), None)
-    outcomes = Counter(r.result.outcome.value for r in last.values())
-    reasons = Counter((r.result.outcome.value, r.result.reason) for r in last.values() if r.result.reason)
+    # What was only timed together with the best is none of what the search proposed.
+    proposed = [r for c, r in last.items() if c in first]
+    outcomes = Counter(r.result.outcome.value for r in proposed)
+    reasons = Counter((r.result.outcome.value, r.result.reason) for r in proposed if r.result.reason)
     stages: Counter[str] = Counter()
     for r in records:
         stages.update(r.result.stages)
     # A resumed run appends what it replays: a generation that was interrupted is whole the last time, and a candidate
     # that was known from other runs is there as often as it was proposed.
-    generations = {line.get("number"): line for line in _lines(log / "generations.jsonl")}.values()
-    trials: dict[object, dict[str, Any]] = {}
-    for line in _lines(log / "trials.jsonl"):
-        trials.setdefault(line.get("candidate"), line)
+    generations = {g.number: g for g in _lines(log / "generations.jsonl", GenerationLine)}.values()
+    trials: dict[str, TrialLine] = {}
+    for t in _lines(log / "trials.jsonl", TrialLine):
+        trials.setdefault(t.candidate, t)
     rejected: Counter[str] = Counter()
-    for line in generations:
-        rejected.update(line.get("rejected") or {})
-    measured = [(msgspec.json.decode(r.decisions), r.cost) for r in last.values() if r.cost is not None]
+    for g in generations:
+        rejected.update(g.rejected or {})
+    measured = [(msgspec.json.decode(r.decisions), r.cost) for r in proposed if r.cost is not None]
     return Found(
         run,
         records[0].program,
@@ -173,8 +206,8 @@ def _found(database: Database, run: Run, log: Path, here: Collection[str]) -> Fo
         dict(stages),
         _profile(log / "profile.json"),
         tuple(importance([(d, c) for d, c in measured if isinstance(d, dict) and c > 0])[:16]),
-        tuple((g["number"], g["quality"]) for g in generations if g.get("quality") is not None),
-        tuple((t["predicted"], t["cost"]) for t in trials.values() if t.get("predicted") is not None and t.get("cost")),
+        tuple((g.number, g.quality) for g in generations if g.quality is not None),
+        tuple((t.predicted, t.cost) for t in trials.values() if t.predicted is not None and t.cost and t.cost > 0),
         None if workload is None else _rated(workload.text, run, here),
         sum(isinstance(r, Diagnostic) for r in rows),
     )
@@ -212,8 +245,7 @@ def _between(begin: str, end: str) -> float:
 
 def _resumed(log: Path) -> set[int]:
     """The numbers of trials on record when a run was resumed, as far as its log says."""
-    started = (line for line in _lines(log / "events.jsonl") if line.get("kind") == "started")
-    return {n for n in (line.get("resumed") for line in started) if isinstance(n, int) and n}
+    return {e.resumed for e in _lines(log / "events.jsonl", EventLine) if e.kind == "started" and e.resumed}
 
 
 def _rated(text: str, run: Run, here: Collection[str]) -> Rated | None:
@@ -229,7 +261,15 @@ def _rated(text: str, run: Run, here: Collection[str]) -> Rated | None:
     if run.machine != this_machine().key:
         # Of its devices no limits are measured.
         return Rated(count, size, None, elsewhere=run.machine not in here)
-    return Rated(count, size, measured_limits(None, dtype), measured_limits().peak_core)
+    return Rated(count, size, measured_limits(_target(run.target), dtype), measured_limits().peak_core)
+
+
+def _target(name: str) -> Target | None:
+    """The target of a run, whose instructions bound it; None if only the file that was tuned tells what it is."""
+    try:
+        return named_target(name)
+    except MsError:
+        return None
 
 
 def _bytes(program: Program) -> int | None:
@@ -243,7 +283,7 @@ def _bytes(program: Program) -> int | None:
     return total
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path, kind: type[Line]) -> list[Line]:
     """The lines of a log; those that cannot be read are left out, and a log that is not there has none."""
     try:
         lines = path.read_bytes().splitlines()
@@ -252,7 +292,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     found = []
     for line in lines:
         try:
-            found.append(msgspec.json.decode(line, type=dict[str, Any]))
+            found.append(msgspec.json.decode(line, type=kind))
         except msgspec.DecodeError:
             continue
     return found

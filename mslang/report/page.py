@@ -33,11 +33,13 @@ def page(found: Sequence[Found], where: str) -> str:
     )
     environment.filters |= {"time": seconds_text, "ms": highlighted}
     sections = [_section(f) for f in found]
-    return environment.get_template("page.html.j2").render(
+    text = environment.get_template("page.html.j2").render(
         sections=sections,
         where=where,
         versions={"mslang": __version__, "llvmlite": version("llvmlite"), "Python": platform.python_version()},
     )
+    # Bytes of a file name that are no text cannot be written.
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _section(f: Found) -> dict[str, object]:

@@ -172,6 +172,17 @@ def _ordered(rest: str) -> Store:
 KINDS: dict[str, Callable[[str], Store]] = {"sqlite": _file, "memory": _memory, "union": _union, "ordered": _ordered}
 """What opens each built-in kind of store."""
 
+_KIND = re.compile(r"([a-z][a-z_]+):(.*)")
+
+
+def names_kind(name: str | os.PathLike[str]) -> bool:
+    """Whether the name of a store is a kind and what it takes, and not a file.
+
+    >>> names_kind("union:mine.db,team.db"), names_kind("./a:b.db")
+    (True, False)
+    """
+    return _KIND.fullmatch(os.fspath(name)) is not None
+
 
 def open_store(name: str | os.PathLike[str]) -> Store:
     """Open a store to read from.
@@ -184,7 +195,7 @@ def open_store(name: str | os.PathLike[str]) -> Store:
         MsError: MS609, there is no such kind; MS271, MS272, its package is not there or not allowed; MS601 to MS603,
             the file cannot be used.
     """
-    found = re.fullmatch(r"([a-z][a-z_]+):(.*)", os.fspath(name))
+    found = _KIND.fullmatch(os.fspath(name))
     if found is None:
         return _file(os.fspath(name))
     kind, rest = found.groups()

@@ -108,7 +108,7 @@ def _numbers(sizes: Sequence[Expr]) -> tuple[int, ...]:
                 "MS112",
                 f"size `{open_sizes[0]}` is known only when the kernel is called",
                 why="a kernel is run and timed on arrays of one size",
-                help=f"give the size: `--set {open_sizes[0]}=…`",
+                help=f"give the size: `--set {open_sizes[0]}=…`, from Python `source.program(name, {open_sizes[0]}=…)`",
             )
         )
     return tuple(int(evaluate(e, {})) for e in sizes)

@@ -1,6 +1,8 @@
 """What a user tries first: `ms.build` and `ms.tune` on whatever stands for a program, short reprs, whole errors."""
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ program p(A: f32[64], out C: f32[64]) { block a[i: 64] { C[i] = A[i] + 1.0 } }
 schedule s for p { let t ~ choose([2, 4, 8]) let i0, i1 = a.i.split([_, t]) }
 """
 ALONE = TEXT.splitlines()[1]
+DYNAMIC = "program p[M: dyn(1..64)](A: f32[M], out C: f32[M]) { block a[i: M] { C[i] = A[i] + 1.0 } }"
 
 
 def scheduled() -> ms.Schedule:
@@ -28,6 +31,15 @@ BUILDABLE: list[Callable[[], object]] = [
     lambda: ms.parse(TEXT).space("s").sample(0),
     lambda: ms.parse(ALONE),
 ]
+
+
+class GivesPrograms:
+    """A pass that gives a program in place of `Served`."""
+
+    name = "mine"
+
+    def serve(self, program: object, target: object) -> object:
+        return program
 
 
 @pytest.mark.parametrize("what", BUILDABLE, ids=["program", "schedule", "space", "candidate", "source"])
@@ -82,6 +94,19 @@ def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
         (lambda: ms.profile_kernel(ms.parse(TEXT).program(), seconds=0), ["MS706", "`ms.profile_kernel` is 0"]),
         (lambda: ms.apply(ms.parse(TEXT), "db"), ["MS706", "'db'", "write `passes=['db']`"]),
         (lambda: ms.apply(ms.parse(TEXT), "db,default"), ["MS706", "write `passes=['db', 'default']`"]),
+        (lambda: ms.apply(ms.parse(TEXT), ms.LibraryCall("c", ALONE, np.add)), ["MS706", "write `passes=[…]`"]),
+        (lambda: ms.apply(ms.parse(TEXT), patterns=ms.parse(TEXT)), ["MS706", "`patterns`", "write `patterns=[…]`"]),
+        (lambda: ms.apply(ms.parse(TEXT), [7]), ["MS706", "a method `serve`", "not 7"]),
+        (lambda: ms.apply(ms.parse(TEXT), [GivesPrograms()]), ["MS706", "the pass `mine` gave <program p(A, C)>"]),
+        (lambda: ms.apply(ms.parse(TEXT), patterns=["own.ms"]), ["MS706", "sources as patterns", "ms.load(path)"]),
+        (lambda: ms.apply(7), ["MS706", "a source or programs, not 7"]),
+        (lambda: ms.profile_kernel(ms.parse(TEXT).program(), parts="mm"), ["MS706", "write `parts=['mm']`"]),
+        (lambda: ms.profile_kernel(ms.parse(TEXT).program(), seconds=None), ["MS706", "`ms.profile_kernel` is None"]),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT)}, weights={"a": "2"}), ["MS706", "'a': '2'", "positive number"]),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT)}, weights=[2]), ["MS706", "weights by name", "not [2]"]),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT)}, likely=3), ["MS706", "`likely` of `ms.tune_all` is 3"]),
+        (lambda: ms.profile_kernel(ms.parse(DYNAMIC).program()), ["MS112", "`source.program(name, M=…)`"]),
+        (lambda: ms.empty(np.array([2, 3]), "f32"), ["MS412", "array([2, 3])"]),
         (lambda: ms.Database(":memory:").top(n=-1), ["MS706", "-1", "from 0 on"]),
         (lambda: ms.parse("program p( {"), ["MS0", "text.ms:1:"]),
         (lambda: ms.parse(TEXT.replace("a.i", "a.j")), ["error[MS204]", "text.ms:3:", "let i0, i1 = a.j", "^\n"]),
@@ -92,6 +117,15 @@ def test_a_bad_value_is_an_error_that_says_all_of_its_diagnostic(call: Callable[
         call()
     for part in said:
         assert part in str(error.value)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="`:` is no part of a file's name there")
+def test_a_store_that_is_not_there_has_no_records(tmp_path: Path) -> None:
+    for name in ("records.db", "a:b.db"):
+        (done,) = ms.apply(ms.parse(TEXT), ["db"], database=tmp_path / name)
+        assert done.explanation().endswith("db missed: no record of this program")
+    with pytest.raises(ms.MsError, match="MS603"):
+        ms.apply(ms.parse(TEXT), ["db"], database=f"union:{tmp_path / 'a.db'},{tmp_path / 'b.db'}")
 
 
 def test_a_target_that_this_machine_cannot_run_is_refused() -> None:
@@ -109,6 +143,11 @@ def test_reprs_are_short_and_notebooks_get_rich_ones() -> None:
     assert repr(source.program()) == "<program p(A, C)>" and "t = " in repr(candidate)
     for value in shown:
         assert "<pre>" in value._repr_html_() and "split" in scheduled()._repr_html_() + candidate.trace._repr_html_()
+
+
+def test_a_size_may_be_called_self() -> None:
+    source = ms.parse("program p[self = 4](out C: f32[self]) { block b[i: self] { C[i] = 1.0 } }")
+    assert ms.build(source.program("p", self=3))().shape == (3,)
 
 
 def test_a_parameter_may_be_called_self():

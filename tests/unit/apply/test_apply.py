@@ -293,6 +293,44 @@ def test_a_record_of_the_same_anchor_serves_a_program_with_an_epilogue(store: Da
     assert "alloc s" not in text and "max(" in text and "@ local" in text
 
 
+def test_before_the_default_a_record_of_the_same_anchor_must_have_been_faster_than_it(store: Database) -> None:
+    default = default_schedule(PRODUCT, AVX2)
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3))
+    why = missed(store, RELU, alternative=ByDefault(LLVM))
+    assert "record 1 of `product` has the same anchor: it was never timed together with the default schedule" in why
+    keep(store, PRODUCT, record(PRODUCT, default, 3e-3))
+    assert served(store, RELU, alternative=ByDefault(LLVM)).how.startswith("record 1 of `product`")
+
+
+def test_a_stale_record_of_the_same_anchor_is_passed_over(store: Database) -> None:
+    changed = record(PRODUCT, by_hand(), 1e-3).trace.replace("16]", "8]")
+    keep(store, PRODUCT, replace(record(PRODUCT, by_hand(), 1e-3), trace=changed, candidate="c0"))
+    assert "record 1 is stale (its trace makes another program than the one that was measured" in missed(store, RELU)
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3))
+    assert served(store, RELU).how.startswith(f"record {own.id} of `product`, 2 ms")
+
+
+@pytest.mark.parametrize("alternative", [None, ByDefault(LLVM)])
+def test_a_record_whose_program_cannot_be_read_is_passed_over(store: Database, alternative: ByDefault | None) -> None:
+    # As of a version whose language was another one.
+    old = Workload(workload_hash(PRODUCT), "product", "program product(")
+    store.add_workload(old)
+    store.add(replace(record(PRODUCT, by_hand(), 1e-3), source=old.source, candidate="c0"))
+    why = missed(store, PRODUCT, alternative=alternative)
+    assert "record 1 is stale (the text of its program cannot be read" in why and "the step" not in why
+    assert missed(store, RELU, alternative=alternative).startswith("no record of this program")
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3, sources=Sources(space="0f07")))
+    for program in (PRODUCT, RELU):
+        assert served(store, program, alternative=alternative).how.startswith(f"record {own.id}")
+
+
+def test_fast_records_of_the_same_anchor_by_another_compiler_do_not_hide_those_of_this_one(store: Database) -> None:
+    for seed in range(3):
+        keep(store, PRODUCT, replace(record(PRODUCT, by_hand(), 1e-4, compiler="llvm 0"), candidate=f"c{seed}"))
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3, compiler=LLVM.version()))
+    assert served(store, RELU, compiler=LLVM.version()).how.startswith(f"record {own.id} of `product`, 2 ms")
+
+
 @pytest.mark.parametrize("on", ["1", "t"])
 def test_a_record_that_streams_its_results_serves_with_an_epilogue(store: Database, on: str) -> None:
     drawn = "    let t ~ choose([1])\n" if on == "t" else ""
@@ -457,6 +495,19 @@ def test_a_users_patterns_come_first() -> None:
     (done,) = ms.apply(RENAMED, ["dispatch"], target=AVX2, patterns=[own])
     assert done.served is not None and done.served.how == "`rows` of `mine` (text.ms)"
     same(RENAMED, done.program)
+
+
+def test_a_schedule_of_another_modules_program_is_none_of_the_own_one_of_that_name(tmp_path: Path) -> None:
+    doubled = "program p[N = 4](A: f32[N], out B: f32[N]) { block b[i: N] { B[i] = A[i] * 2.0 } }\n"
+    squared = "program p[N = 4](A: f32[N], out B: f32[N]) { block c[i: N] { B[i] = A[i] * A[i] } }\n"
+    (tmp_path / "lib.ms").write_text(doubled)
+    own = tmp_path / "own.ms"
+    own.write_text(f'use "./lib.ms" as lib\n{squared}schedule other for lib.p {{ b.i.vectorize() }}\n')
+    (done,) = ms.apply(parse_program(squared), ["dispatch"], target=AVX2, patterns=[ms.load(own)])
+    assert done.served is None
+    own.write_text(f"{own.read_text()}schedule mine for p {{ c.i.vectorize() }}\n")
+    (done,) = ms.apply(parse_program(squared), ["dispatch"], target=AVX2, patterns=[ms.load(own)])
+    assert done.served is not None and done.served.how == "`mine` of `p` (own.ms)"
 
 
 def test_a_pattern_whose_target_is_broken_leaves_the_others() -> None:

@@ -1,5 +1,6 @@
 """Timing parts of a kernel: which parts there are, what they do, and that the kernel still computes the same."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -166,6 +167,30 @@ def test_threads_share_the_time_of_a_part_in_a_parallel_loop(source: ms.Source) 
     profile = profile_of(found, source.program(), ms.host(), {})
     assert profile.rows[2].seconds == pytest.approx(3e-6)
     assert "(rest, waiting)" in str(profile)
+
+
+def test_threads_share_the_cost_of_clocks_in_a_parallel_loop(source: ms.Source) -> None:
+    cost = Overhead(inside=10.0, around=20.0)
+    parts = (Part(1, 0, "i", (), parallel=True), Part(2, 1, "j", ("i",), shared=True))
+    # Four threads enter `j` 16 times each: 480 ticks of their clocks in the time of the loop.
+    found = Measured(parts, (1_030.0, 1_010.0, 3_840.0), (1, 1, 64), 1e-6, 1e-6, 1e9, cost, cost, 4, {}, None)
+    whole, i, j = profile_of(found, source.program(), ms.host(), {}).rows
+    assert j.seconds == pytest.approx((960 - 160) * 1e-9)
+    # Less than `j` takes is no time of what is around it.
+    assert i.seconds == whole.seconds == j.seconds and j.share == 1.0
+    found = msgspec.structs.replace(found, ticks=(5_030.0, 5_010.0, 3_840.0))
+    whole, i, j = profile_of(found, source.program(), ms.host(), {}).rows
+    assert i.seconds == pytest.approx((5_000 - 480) * 1e-9) and whole.seconds == pytest.approx((5_000 - 480) * 1e-9)
+
+
+def test_a_part_takes_no_less_than_the_parts_in_it(source: ms.Source) -> None:
+    parts = (Part(1, 0, "i", ()), Part(2, 0, "i_1", ()))
+    # The clocks of `i_1` cost less here than in an empty loop.
+    cost = Overhead(inside=10.0, around=20.0)
+    found = Measured(parts, (720.0, 400.0, 290.0), (1, 1, 12), 5e-7, 7e-7, 1e9, cost, cost, 1, {}, None)
+    whole, i, other = profile_of(found, source.program(), ms.host(), {}).rows
+    assert whole.seconds == pytest.approx(i.seconds + other.seconds)
+    assert i.share + other.share == pytest.approx(1.0) and whole.own == 0.0 and whole.uncertain
 
 
 def test_python_profiles_a_schedule(source: ms.Source) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import random
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,7 +23,9 @@ from mslang.report.importance import importance
 from mslang.report.page import page
 from mslang.runtime.timing import Timing
 from mslang.sema.program import parse_program
+from mslang.target.description import Target
 from mslang.target.limits import MachineLimits
+from mslang.target.machine import this_machine
 from mslang.tune.database import Database
 from mslang.tune.quality import rank_correlation
 from mslang.tune.record import Outcome, Record, Result, Run, Verification, Workload
@@ -56,6 +60,13 @@ def test_whole_numbers_have_whole_ticks_and_given_ends_hold() -> None:
     assert Axis("seconds", str).ticks(0, 2) != [0.0, 1.0, 2.0]
     made = chart([Series([(1, 0.5), (2, 0.6)], "dot")], Axis("x", str), Axis("y", "{:g}".format, ends=(-1.0, 1.0)), "t")
     assert ">-1<" in made and ">1<" in made
+
+
+@pytest.mark.parametrize(("least", "most"), [(3.0e-5, 3.1e-5), (2.5e-3, 2.6e-3), (1e-6, 1.01e-6), (7.0, 7.0)])
+def test_times_that_are_close_together_have_numbers_on_their_axis(least: float, most: float) -> None:
+    axis = Axis("time", str, log=True)
+    assert len(axis.ticks(least / 1.2, most * 1.2)) >= 2
+    assert all(least / 1.2 <= t <= most * 1.2 for t in axis.ticks(least / 1.2, most * 1.2))
 
 
 def test_negative_values_stand_inside_the_box() -> None:
@@ -180,11 +191,52 @@ def test_the_share_of_the_peak_is_of_that_at_the_speed_of_the_moment(store: Data
     assert "50 % of peak" in text and rated.scale.rate(timing) == "0.064 GFLOP/s, 50 % of peak"
 
 
+def test_a_run_is_rated_by_what_its_target_can_do(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def limits(target: Target | None = None, dtype: str = "f32") -> MachineLimits:
+        rate = 1e9 if target is not None and target.name == "avx2" else 2e9
+        return MachineLimits(rate, rate, 1e9)
+
+    monkeypatch.setattr("mslang.report.gather.measured_limits", limits)
+    for target, peak in (("avx2", 1e9), ("host", 2e9), ("of_the_file", 2e9)):
+        store.add_run(Run(target, "p.ms", target, "w" * 64, target, 0, "{}", machine=this_machine().key))
+        store.add(record(target, 0, 1e-3))
+        (found,) = gather(store, target)
+        assert found.rated is not None and found.rated.limits is not None and found.rated.limits.peak == peak
+
+
 def test_a_run_without_records_leaves_the_one_before_it_in_the_report(store: Database) -> None:
     # It tried nothing, or only what was known.
     for space, name in (("second", "third"), ("other", "fourth")):
         store.add_run(Run(name, "p.ms", space, "w" * 64, "host", 0, "{}", source=workload().source))
     assert [f.run.id for f in gather(store)] == ["first", "second"]
+
+
+def test_a_run_without_records_is_said_to_have_none(store: Database) -> None:
+    store.add_run(Run("third", "p.ms", "second", "w" * 64, "host", 0, "{}", source=workload().source))
+    with pytest.raises(MsError) as error:
+        gather(store, "thi")
+    assert error.value.diagnostic.code == "MS547"
+    assert "third has no record of its own" in str(error.value.diagnostic.why)
+
+
+def test_what_the_search_did_not_propose_is_none_of_its_outcomes(store: Database) -> None:
+    default = replace(record("first", -1, 1e-4), decisions='{"other": 1}', candidate="default")
+    store.add(default)
+    # The best that the search proposed is timed with it once more, and counts once.
+    store.add(record("first", 1, 6e-4))
+    (found,) = gather(store, "first")
+    assert found.outcomes == {"measured": 19, "crash": 1} and len(found.points) == 20
+    assert "other" not in dict(found.importance)
+    assert found.best is not None and found.best.candidate == "default"
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="names of files are text there")
+def test_a_store_whose_name_is_no_text(store: Database, tmp_path: Path) -> None:
+    store.close()
+    named = tmp_path / os.fsdecode(b"r\xff.db")
+    (tmp_path / "r.db").rename(named)
+    assert main(["report", str(named), "-o", str(tmp_path / "r.html")]) == 0
+    assert r"r\udcff.db" in (tmp_path / "r.html").read_text()
 
 
 def test_the_verb_reports_the_store_that_is_named(
@@ -231,6 +283,31 @@ def test_the_log_says_what_records_do_not(store: Database, tmp_path: Path) -> No
     assert found.rejected == (("too <wide>", 7),) and found.quality == ((0, 0.25), (1, 0.75))
     text = page([found], "r.db")
     assert "too &lt;wide&gt;" in text and "Quality of the cost model" in text and "75.0 %" in text
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("generations.jsonl", {"quality": 0.5}),
+        ("generations.jsonl", {"number": [1], "quality": 0.5}),
+        ("generations.jsonl", {"number": 1, "rejected": {"why": "many"}}),
+        ("trials.jsonl", {"candidate": "c9", "predicted": "low", "cost": 1e-3}),
+        ("trials.jsonl", {"candidate": "c9", "predicted": 1.0, "cost": -1e-3}),
+        ("events.jsonl", {"kind": "started", "resumed": "yes"}),
+    ],
+)
+def test_a_line_of_a_log_that_is_damaged_is_left_out(
+    store: Database, tmp_path: Path, file: str, line: dict[str, object]
+) -> None:
+    log = tmp_path / "logs" / "first"
+    log.mkdir(parents=True)
+    good = [{"candidate": f"c{k}", "predicted": float(k), "cost": 1e-3 * (k + 1)} for k in range(8)]
+    (log / "trials.jsonl").write_text("".join(json.dumps(x) + "\n" for x in good))
+    (log / "generations.jsonl").write_text('{"number": 0, "rejected": {"why": 2}}\n')
+    before = gather(store, "first")
+    with (log / file).open("a") as text:
+        text.write(json.dumps(line) + "\n")
+    assert gather(store, "first") == before and "8 trials that the model chose" in page(before, "r.db")
 
 
 def test_the_pause_before_a_run_was_resumed_is_no_time_of_it(tmp_path: Path) -> None:
