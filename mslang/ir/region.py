@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir.annotations import STREAM
-from mslang.ir.arith import intersect_box, relax, simplify, union_box
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Load
+from mslang.ir.arith import intersect_box, proved, relax, simplify, union_box
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Load, Unary
 from mslang.ir.program import AttrValue, Block, Buffer, Evaluate, For, If, Let, Range, Region, Stmt, Store, While
 from mslang.ir.visit import free_vars, loads_of, substitute, walk, walk_expr
 
@@ -104,6 +104,8 @@ class _Access(msgspec.Struct, frozen=True):
     limits: tuple[Box, ...] = ()
     """What a block inside can access at all, whatever its loops run over: through a view what is viewed, and if it is
     guarded what its axes reach."""
+    conditions: tuple[Expr, ...] = ()
+    """Those under which it happens, as far as statements show them."""
 
 
 class _Scope(msgspec.Struct, frozen=True):
@@ -115,6 +117,11 @@ class _Scope(msgspec.Struct, frozen=True):
     updated: frozenset[tuple[str, tuple[Expr, ...]]] = frozenset()
     started: frozenset[str] = frozenset()
     """What the block's init writes; the blocks inside that update it do not make it a read."""
+    conditions: tuple[Expr, ...] = ()
+
+    def under(self, condition: Expr) -> _Scope:
+        """What is inside of a condition."""
+        return replace(self, conditions=(*self.conditions, substitute(condition, self.lets)))
 
     def touch(self, buffer: str, box: Box, write: bool) -> _Access:
         """The access to `box`, in the buffer that is viewed where `buffer` is a view."""
@@ -127,7 +134,7 @@ class _Scope(msgspec.Struct, frozen=True):
                 source.buffer,
                 (*source.ranges[:dropped], *(Range(_plus(s.start, r.start), r.extent) for s, r in kept)),
             )
-        return _Access(buffer, box, write, self.loops)
+        return _Access(buffer, box, write, self.loops, conditions=self.conditions)
 
     def window(self, buffer: str) -> tuple[Box, ...]:
         """What can be accessed through a view, in the buffer that is viewed; nothing for another buffer."""
@@ -243,10 +250,11 @@ def _accesses(
                 yield from _accesses(inner, replace(scope, loops=(*scope.loops, (n, over))), of_block)
             case If(condition=c, then=t, otherwise=o):
                 yield from scope.reads(c)
-                yield from _accesses((*t, *o), scope, of_block)
+                yield from _accesses(t, scope.under(c), of_block)
+                yield from _accesses(o, scope.under(Unary("not", c)), of_block)
             case While(condition=c, body=inner):
                 yield from scope.reads(c)
-                yield from _accesses(inner, scope, of_block)
+                yield from _accesses(inner, scope.under(c), of_block)
             case Evaluate(value=v):
                 yield from scope.reads(v)
             case Block():
@@ -285,7 +293,7 @@ def _seen(block: Block, scope: _Scope) -> Iterator[_Access]:
         views={**scope.views, **{v.buffer.name: v.source for v in block.views}},
         updated=_updated(block, started),
         started=scope.started | started,
-    )
+    ).under(block.predicate)
     inside = (*_accesses(block.body, inner, _seen), *_accesses(block.init or (), inner, _seen))
     own = {b.name for b in block.allocs}
     yield from (a for a in inside if a.buffer not in own)
@@ -297,24 +305,30 @@ def _seen(block: Block, scope: _Scope) -> Iterator[_Access]:
 def boxes_at_ends(block: Block, buffer: str, *, write: bool) -> Iterator[Box]:
     """The boxes of the accesses of a block to a buffer, with each loop inside the block at its first or its last
     iteration: each is accessed, where the hull that `infer_regions` gives may hold more. What blocks inside declare may
-    hold more, too, so the statements in them are asked."""
+    hold more, too, so the statements in them are asked. What is not provably accessed at an end, under a condition, is
+    left out."""
     scope = _Scope(views={v.buffer.name: v.source for v in block.views})
+    ranges = {a.name: Range(ZERO, a.extent) for a in block.axes}
     for a in (*_accesses(block.body, scope, _seen), *_accesses(block.init or (), scope, _seen)):
         if a.buffer == buffer and a.write == write:
-            yield from _at_ends(a.box, a.loops)
+            yield from _at_ends(a, a.loops, ranges)
 
 
-def _at_ends(box: Box, loops: tuple[tuple[str, Range], ...]) -> Iterator[Box]:
+def _at_ends(a: _Access, loops: tuple[tuple[str, Range], ...], ranges: Mapping[str, Range]) -> Iterator[Box]:
     if not loops:
-        yield box
+        if all(proved(c, ranges) for c in a.conditions):
+            yield a.box
         return
     *outer, (name, over) = loops
-    if not any(name in free_vars(r.start) | free_vars(r.extent) for r in box):
-        yield from _at_ends(box, tuple(outer))
+    used = (e for r in a.box for e in (r.start, r.extent))
+    if not any(name in free_vars(e) for e in (*used, *a.conditions)):
+        yield from _at_ends(a, tuple(outer), ranges)
         return
     last = simplify(Binary("-", Binary("+", over.start, over.extent), ONE))
     for end in dict.fromkeys((over.start, last)):
-        yield from _at_ends(_substituted(box, {name: end}), tuple(outer))
+        value = {name: end}
+        at = replace(a, box=_substituted(a.box, value), conditions=tuple(substitute(c, value) for c in a.conditions))
+        yield from _at_ends(at, tuple(outer), ranges)
 
 
 def _plus(a: Expr, b: Expr) -> Expr:

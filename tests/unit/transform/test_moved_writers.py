@@ -218,6 +218,17 @@ def test_a_hull_that_holds_more_than_is_accessed_is_no_fault():
     accepted(p, "let o = x.i.blockize() let a, b = x.i.loop_partition([_, 4])")
 
 
+def test_what_a_guard_leaves_out_is_not_accessed():
+    """Pair 42136 of `stages`, seed 34: the last iterations of both tiles are beyond the extents."""
+    p = """program t(A: i32[8, 6], out U: i32[48]) {
+        alloc T: i32[48]
+        for i in 8, j in 6 { block x[i: 8 = i, j: 6 = j] { T[i * 6 + j] = A[i, j] } }
+        for k in 48 { block y[k: 48 = k] { U[k] = A[k // 6, k % 6] } }
+    }"""
+    steps = "let t, u = x.j.split([2, 4]) let a, b = x.i.loop_partition([_, 1])"
+    accepted(p, f"{steps} let o = blockize([x, x_1]) let c, d = a.split([3, 3])")
+
+
 def test_a_copy_inside_a_block_that_makes_no_promise_makes_none():
     p = """program t(out O: i32[6, 3]) {
         alloc T: i32[3]
