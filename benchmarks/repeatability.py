@@ -5,7 +5,9 @@
 Distinct candidates are drawn, compiled, and measured twice, each pass in a new runner process, exactly as a search
 does; the best of both passes is then measured in so many new processes, as a finalist is. Good is: max/min of the
 normalised times at most 1.10, rank correlation (Spearman) of the two passes at least 0.95. Plain times are shown beside
-the normalised ones.
+the normalised ones. *Apart* are the pairs of candidates whose times, averaged over the passes, differ by more than 5 %,
+as a share of all; *in order* are those of them that both passes put in the same order. Candidates that are equally fast
+have no order, so where few pairs are apart the rank correlation says little.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 
 from common import WORKLOADS, conditions, table
@@ -34,6 +36,7 @@ from mslang.tune.tasks import tasks_of
 from mslang.tune.workers import Workers
 
 STANDARD = ("gemm:tiled", "conv2d:tiled", "softmax:cpu")
+APART = 1.05
 MOST, LEAST = 1.10, 0.95
 """What is good: max/min of the times of one candidate; Spearman's correlation of two passes."""
 
@@ -80,6 +83,15 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
     return 1.0 - 6.0 * sum((x - y) ** 2 for x, y in pairs) / (n * (n * n - 1))
 
 
+def in_order(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """The share of pairs that are apart, and of these the share in the same order in both lists."""
+    pairs = list(combinations(range(len(a)), 2))
+    means = [(x + y) / 2 for x, y in zip(a, b, strict=True)]
+    apart = [(j, k) for j, k in pairs if spread((means[j], means[k])) > APART]
+    same = sum((a[j] < a[k]) == (b[j] < b[k]) for j, k in apart)
+    return len(apart) / max(len(pairs), 1), same / max(len(apart), 1)
+
+
 def spread(values: Sequence[float]) -> float:
     return max(values) / min(values)
 
@@ -105,11 +117,15 @@ def measured(item: str, candidates: int, processes: int, cache: str | None) -> d
             with Workers(1) as workers:
                 again.append(workers.measure(MeasureJob(code[0].program, code[1], folder, final_limits(limits))))
     taken = sum(len(r.timing.samples) + r.timing.disturbed for r in again if r.timing)
+    one, other = [cost(first[k]) for k in kept], [cost(second[k]) for k in kept]
+    apart, same = in_order(one, other)
     return {
         "space": item,
         "candidates": len(kept),
-        "spearman": spearman([cost(first[k]) for k in kept], [cost(second[k]) for k in kept]),
+        "spearman": spearman(one, other),
         "spearman plain": spearman([plain(first[k]) for k in kept], [plain(second[k]) for k in kept]),
+        "apart": apart,
+        "in order": same,
         "processes": len(again),
         "max/min": spread([cost(r) for r in again]),
         "max/min plain": spread([plain(r) for r in again]),

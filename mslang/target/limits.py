@@ -25,6 +25,9 @@ LIFETIME = timedelta(days=7)
 _COPIED = 64 * MIB
 _ROUNDS = 30
 
+_LONG = 20
+"""Runs of the yardstick that cores are measured side by side by: 2 ms, as threads do not begin at the same moment."""
+
 
 class MachineLimits(msgspec.Struct, frozen=True):
     """Operations a second of one core and of all, bytes a second (read and written) of a copy in memory.
@@ -137,27 +140,28 @@ def _write(path: Path, limits: dict[str, MachineLimits]) -> None:
 def _measure(dtype: str, bits: int, cores: int) -> MachineLimits:
     yardstick = Yardstick(dtype, bits)
     one = max(yardstick.rate() for _ in range(_ROUNDS))
-    together = max(_side_by_side(yardstick.rate, cores) for _ in range(_ROUNDS))
-    # Rates of threads that did not run at the same moment would add up to more than the cores can do.
-    peak = min(max(one, together), cores * one)
+    seconds = min(_side_by_side(lambda: yardstick.run(_LONG), cores) for _ in range(_ROUNDS))
+    peak = min(max(one, cores * _LONG * yardstick.work / seconds), cores * one)
     return MachineLimits(one, peak, _copy_rate(), datetime.now(UTC).isoformat(timespec="seconds"))
 
 
-def _side_by_side(rate: Callable[[], float], cores: int) -> float:
-    """The sum of the rates of all cores while all of them work."""
+def _side_by_side(work: Callable[[], object], cores: int) -> float:
+    """Seconds from when the first of all cores begins the work until the last one has done it."""
     ready = threading.Barrier(cores)
-    rates: list[float] = []
+    spans: list[tuple[float, float]] = []
 
     def part() -> None:
         ready.wait()
-        rates.append(rate())
+        begun = time.perf_counter()
+        work()
+        spans.append((begun, time.perf_counter()))
 
     threads = [threading.Thread(target=part) for _ in range(cores)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    return sum(rates)
+    return max(end for _, end in spans) - min(begin for begin, _ in spans)
 
 
 def _copy_rate() -> float:

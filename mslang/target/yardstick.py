@@ -25,26 +25,32 @@ _LEAST_SECONDS = 7e-5
 class Yardstick:
     """Fused multiply-adds in registers of `bits` bits (default: the widest of this machine), on one core.
 
-    `dtype` is `"f32"` or `"f64"`. `work` is the number of operations of one run, which takes about 0.1 ms.
+    `dtype` is `"f32"` or `"f64"`. `work` is the number of operations of one run, which takes about 0.1 ms. `task` is
+    the address of the loop as the body of a parallel loop, whose closure is a 64-bit number of rounds an iteration.
     """
 
     def __init__(self, dtype: str = "f32", bits: int | None = None) -> None:
         self._lanes = max(128, host().vector_bits if bits is None else bits) // FLOAT_BITS[dtype]
-        self._library, address = _compiled(dtype, self._lanes)
+        self._library, address, self.task = _compiled(dtype, self._lanes)
         self._function = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)
         self._rounds = 1 << 10
         while self._rounds < 1 << 24 and min(self.run() for _ in range(_CALIBRATIONS)) < _LEAST_SECONDS:
             self._rounds *= 2
 
     @property
+    def rounds(self) -> int:
+        """Rounds of the loop in one run."""
+        return self._rounds
+
+    @property
     def work(self) -> float:
         """Operations of one run."""
         return 2.0 * self._lanes * ACCUMULATORS * self._rounds
 
-    def run(self) -> float:
-        """Do the work once; returns the seconds it took."""
+    def run(self, times: int = 1) -> float:
+        """Do the work so many times; returns the seconds it took."""
         before = time.perf_counter_ns()
-        self._function(self._rounds)
+        self._function(self._rounds * times)
         return max(time.perf_counter_ns() - before, 1) * 1e-9
 
     def rate(self) -> float:
@@ -52,8 +58,8 @@ class Yardstick:
         return self.work / self.run()
 
 
-def _compiled(dtype: str, lanes: int) -> tuple[Any, int]:
-    """What keeps the code alive, and its address."""
+def _compiled(dtype: str, lanes: int) -> tuple[Any, int, int]:
+    """What keeps the code alive, the address of the loop, and that of the body of a parallel loop."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -67,9 +73,9 @@ def _compiled(dtype: str, lanes: int) -> tuple[Any, int]:
     )
     module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{_text(dtype, lanes)}')
     jit = llvm.create_lljit_compiler(use_jit_link=True)  # as `mslang.runtime.linker` does
-    builder = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).export_symbol("yardstick")
-    library = builder.link(jit, "yardstick")
-    return (jit, library), library["yardstick"]
+    builder = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module))
+    library = builder.export_symbol("yardstick").export_symbol("yardstick_task").link(jit, "yardstick")
+    return (jit, library), library["yardstick"], library["yardstick_task"]
 
 
 def _text(dtype: str, lanes: int) -> str:
@@ -106,6 +112,13 @@ def _text(dtype: str, lanes: int) -> str:
             "done:",
             *sums,
             f"  store volatile {kind} {total}, ptr @sink",
+            "  ret void",
+            "}",
+            "define void @yardstick_task(ptr %closure, i64 %from, i64 %to, i64 %worker) {",
+            "  %each = load i64, ptr %closure",
+            "  %iterations = sub i64 %to, %from",
+            "  %n = mul i64 %each, %iterations",
+            "  call void @yardstick(i64 %n)",
             "  ret void",
             "}",
         ]

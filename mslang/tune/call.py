@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mslang.backend.backend import Bound, Loaded
     from mslang.runtime.caches import CacheFlush
+    from mslang.runtime.sharing import Sharing
     from mslang.target.yardstick import Yardstick
     from mslang.tune.verification import Arrays
 
@@ -264,6 +265,7 @@ def _sampler(call: Call | Calls, limits: Limits) -> Iterator[Sampler]:
             nominal=NOMINAL_RATE,
             restore=restore if call.in_place else None,
             flush=_flush() if limits.cache == "cold" else None,
+            share=_share,
         )
         if call.in_place:
             restore()
@@ -281,6 +283,20 @@ def _yardstick() -> Yardstick:
     from mslang.target.yardstick import Yardstick
 
     return Yardstick()
+
+
+def _share(rate: float, patience: float) -> float:
+    return _sharing().share(rate, patience)
+
+
+@lru_cache(maxsize=1)
+def _sharing() -> Sharing:
+    from mslang.runtime.linker import process_linker
+    from mslang.runtime.sharing import Sharing
+    from mslang.target.limits import measured_limits
+
+    pool = process_linker().pool
+    return Sharing(_yardstick(), pool, measured_limits().scaling / pool.workers)
 
 
 @lru_cache(maxsize=1)

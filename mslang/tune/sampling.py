@@ -16,6 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mslang.runtime.disturbance import Disturbance, disturbance
+from mslang.runtime.sharing import ENOUGH
 from mslang.runtime.timing import Limits, Timing, median_error
 
 STARVED = 0.9
@@ -48,6 +49,12 @@ CHANGED = 1.15
 MOST_TAKEN = 3
 """So many times the wanted samples, or the time that is enough, are spent at most where many are disturbed."""
 
+SEVERAL = 1.3
+"""A kernel that has more cores than this on average runs on several threads."""
+
+PATIENCE = 0.2
+"""Seconds for which threads that share a core are kept busy at most before a sample, which moves them apart."""
+
 CUT_OFF = 3.0
 """A candidate slower than the best by this factor is not timed to the end."""
 
@@ -71,7 +78,8 @@ def final_limits(limits: Limits) -> Limits:
 
 class Pair(NamedTuple):
     """Seconds of one run, the rate of the yardstick around it (0: there is none), and how far others disturbed it: the
-    share of the sample that threads waited for a core, or that the core changed its speed by; 0 counts as not at all.
+    share of the sample that threads waited for a core, that the core changed its speed by, or that threads lacked of a
+    core each; 0 counts as not at all.
     """
 
     seconds: float
@@ -96,6 +104,9 @@ class Sampler:
         clock: nanoseconds.
         disturbed: what other programs took from this process so far.
         busy: seconds that its threads ran on a core so far.
+        share: how much of a core each of several threads has right now, as a part of the usual, where the yardstick has
+            the rate given first (None: nobody knows). It may take the seconds given second to give each of them a core.
+            It is asked around samples of kernels that run on several threads.
     """
 
     def __init__(
@@ -110,12 +121,15 @@ class Sampler:
         clock: Callable[[], int] = time.perf_counter_ns,
         disturbed: Callable[[], Disturbance] = disturbance,
         busy: Callable[[], float] = time.process_time,
+        share: Callable[[float, float], float] | None = None,
     ) -> None:
         self._run, self._limits, self._yardstick, self._nominal = run, limits, yardstick, nominal
         self._restore, self._flush, self._clock = restore, flush, clock
-        self._disturbed, self._busy = disturbed, busy
+        self._disturbed, self._busy, self._share = disturbed, busy, share
         self._pairs: list[Pair] = []
+        self._several = False
         self._spent = 0.0
+        self._shared = 0.0
 
     def take(self) -> Timing:
         """Samples until the median is known well enough, the time is spent, or the kernel proves too slow."""
@@ -179,18 +193,23 @@ class Sampler:
             self._restore()
         if self._flush is not None:
             self._timed(self._flush)
-        begun = self._disturbed()
         before = self._rate()
+        share = self._share_of_cores(before, PATIENCE)
+        begun = self._disturbed()
         idle = self._busy()
         seconds = self._timed(lambda: self._run(runs))
         cores = (self._busy() - idle) / max(seconds, 1e-9)
-        after = self._rate()
         ended = self._disturbed()
+        after = self._rate()
+        share = min(share, self._share_of_cores(after, 0.0))
         waited = ended.waited - begun.waited
         changed = max(before, after) / min(before, after) if before and after else 1.0
-        clean = ended.switches == begun.switches and waited <= max(WAKING, WAITED * seconds) and changed <= CHANGED
-        disturbed = 0.0 if clean else waited / max(seconds, 1e-9) + (changed - 1.0) + 1e-9
+        alone = share >= ENOUGH
+        calm = ended.switches == begun.switches and waited <= max(WAKING, WAITED * seconds) and changed <= CHANGED
+        disturbed = 0.0 if calm and alone else waited / max(seconds, 1e-9) + (changed - 1.0) + (1.0 - share) + 1e-9
         self._pairs.append(Pair(seconds / runs, (before + after) / 2, disturbed, cores))
+        self._several = self._several or cores > SEVERAL
+        self._shared += 0.0 if alone else seconds
 
     def _rate(self) -> float:
         """The rate of the yardstick now; 0 if there is none."""
@@ -206,6 +225,20 @@ class Sampler:
                 # A core that has just waited for memory is slow for a moment: that rate says nothing of the sample.
                 self._timed(measured)
             self._timed(measured)
+        return found
+
+    def _share_of_cores(self, rate: float, patience: float) -> float:
+        """How much of a core each thread has now; 1 if the kernel has one thread or nobody knows."""
+        if self._share is None or not self._several or not rate:
+            return 1.0
+        found = 1.0
+        share = self._share
+
+        def measured() -> None:
+            nonlocal found
+            found = share(rate, patience)
+
+        self._shared += self._timed(measured)
         return found
 
     def _timed(self, work: Callable[[], None]) -> float:
@@ -258,7 +291,8 @@ class Sampler:
         ):
             return False
         if len(times) < limits.repeats:
-            return limits.enough is None or self._spent < MOST_TAKEN * limits.enough
+            # Threads that share a core have it to themselves again after a while.
+            return limits.enough is None or self._spent - self._shared < MOST_TAKEN * limits.enough
         if limits.near is not None and min(times) > limits.near:
             return False
         if limits.enough is not None and self._spent >= limits.enough:

@@ -273,3 +273,69 @@ def test_a_sample_on_fewer_cores_is_disturbed() -> None:
 
     timing = Parallel(1e-3).take(LIMITS)
     assert timing.disturbed > 0 and timing.samples == pytest.approx([1e-3] * len(timing.samples))
+
+
+class Shared(Machine):
+    """A kernel of two threads, which share one core in samples as `shared` says."""
+
+    def __init__(self, seconds: float, shared: Callable[[int], bool]) -> None:
+        super().__init__(seconds)
+        self.shared, self.asked = shared, 0
+
+    def run(self, times: int) -> None:
+        seconds = times * self.seconds * (2.0 if self.shared(self.samples) else 1.0)
+        self.now += seconds
+        self.busy += 2.0 * seconds
+        self.samples += 1
+
+    def share(self, rate: float, patience: float) -> float:
+        assert rate == RATE
+        self.asked += 1
+        return 0.5 if self.shared(self.samples) else 1.0
+
+
+def shared_sampler(machine: Shared, limits: Limits) -> Sampler:
+    return Sampler(
+        machine.run,
+        limits,
+        yardstick=lambda: RATE,
+        nominal=RATE,
+        clock=lambda: round(machine.now * 1e9),
+        busy=lambda: machine.busy,
+        share=machine.share,
+    )
+
+
+def test_a_sample_in_which_two_threads_share_a_core_is_disturbed() -> None:
+    # Both threads ran all the time and nobody waited, but each had half of a core.
+    timing = shared_sampler(Shared(1e-3, lambda n: n % 3 == 2), LIMITS).take()
+    assert timing.disturbed > 0 and timing.samples == pytest.approx([1e-3] * len(timing.samples))
+
+
+def test_a_trial_outlasts_a_time_in_which_threads_share_a_core() -> None:
+    # 200 ms, four times what is enough for a trial.
+    timing = shared_sampler(Shared(1e-3, lambda n: 3 < n < 100), replace(LIMITS, enough=0.05)).take()
+    assert timing.samples == pytest.approx([1e-3] * len(timing.samples))
+
+
+def test_threads_that_share_a_core_do_not_cut_a_good_candidate_off() -> None:
+    machine = Shared(1e-3, lambda n: 0 < n < 20)
+    assert not shared_sampler(machine, Limits(cutoff=1.5e-3, min_repeat=0.0005)).take().censored
+
+
+def test_where_threads_always_share_a_core_the_time_is_limited_and_counts() -> None:
+    machine = Shared(1e-3, lambda _: True)
+    timing = shared_sampler(machine, replace(LIMITS, enough=0.05)).take()
+    assert timing.samples == pytest.approx([2e-3] * len(timing.samples)) and machine.now < 1.1 * LIMITS.max_total
+
+
+def test_nobody_is_asked_about_a_kernel_of_one_thread() -> None:
+    class Alone(Shared):
+        def run(self, times: int) -> None:
+            self.now += times * self.seconds
+            self.busy += times * self.seconds
+            self.samples += 1
+
+    machine = Alone(1e-3, lambda _: False)
+    shared_sampler(machine, LIMITS).take()
+    assert machine.asked == 0
