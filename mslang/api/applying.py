@@ -13,8 +13,7 @@ from mslang.brevity import brief
 from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.target.description import Target
-from mslang.target.detect import host
-from mslang.target.named import named_target
+from mslang.target.named import target_of
 
 if TYPE_CHECKING:
     from mslang.apply.passes import Applied, Pass
@@ -72,7 +71,7 @@ def apply(
     for source in patterns:
         if not isinstance(source, Source):
             raise misused("apply", source, "sources as patterns")
-    world = named_target(target) if isinstance(target, str) else target or host()
+    world = target_of(target)
     module = programs.module if isinstance(programs, Source) else None
     wanted = _programs_in(programs)
     opened = open_store(database) if isinstance(database, str | os.PathLike) and _is_there(database) else None

@@ -19,8 +19,7 @@ from mslang.schedule.space import Candidate, Space
 from mslang.schedule.trace import Value
 from mslang.sema.literals import limits
 from mslang.target.description import Target
-from mslang.target.detect import host
-from mslang.target.named import named_target
+from mslang.target.named import target_of
 
 if TYPE_CHECKING:
     from mslang.tune.instances import Instance
@@ -28,10 +27,13 @@ if TYPE_CHECKING:
 
 def compiler_of(given: BackEnd[Any] | str | None, target: Target | str | None) -> tuple[BackEnd[Any], Target]:
     """What compiles, and for which machine."""
+    if given is not None and not isinstance(given, str | BackEnd):
+        why = "it is a back end or its name"
+        raise MsError(problem("MS706", f"`backend` is {brief(repr(given))}", why=why))
     if given is None:
         machine = runnable_target(target)
         return serving(machine), machine
-    machine = named_target(target) if isinstance(target, str) else target or host()
+    machine = target_of(target)
     return (back_end(given) if isinstance(given, str) else given), machine
 
 

@@ -18,8 +18,7 @@ from mslang.sema.module import Module
 from mslang.sema.modules import load as load_module
 from mslang.sema.program import instantiate, parse_program
 from mslang.target.description import Target
-from mslang.target.detect import host
-from mslang.target.named import named_target
+from mslang.target.named import target_of
 from mslang.transform.registries import REGISTRY, Registry
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
@@ -47,7 +46,7 @@ class Source:
         """The names of the schedules and spaces."""
         return (*self.module.schedules, *self.module.spaces)
 
-    def program(self, /, name: str | None = None, **sizes: int) -> Program:
+    def program(self, name: str | None = None, /, **sizes: int) -> Program:
         """A program with its sizes; `name` may be left out if there is only one.
 
         Raises:
@@ -74,7 +73,7 @@ class Source:
             sizes: sizes of the program; the others take their defaults.
             rules: rules that its text may name, by `std.rules.named` or annotation.
         """
-        machine = named_target(target) if isinstance(target, str) else target or host()
+        machine = target_of(target)
         world = World(machine=machine, registry=self.registry, rules=tuple(rules))
         return space_of(self.module, name, world=world, sizes=sizes)
 

@@ -21,6 +21,7 @@ from mslang.api.arguments import (
 )
 from mslang.api.source import Source
 from mslang.backend.backend import BackEnd
+from mslang.brevity import brief
 from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.schedule.rules.automatic import automatic_space
@@ -175,6 +176,7 @@ def tune_all(
     require_weights(weights, items)
     made_by, machine = compiler_of(backend, target)
     made: list[Item] = []
+    buckets = 0
     for name, what in items.items():
         space = space_in(what, machine)
         whole = Task(space.program, space, machine, "python", allow_native=allow_native, backend=made_by)
@@ -182,9 +184,14 @@ def tune_all(
         if not isinstance(what, Space):
             parts = by_bucket(whole, instances, lambda p: automatic_space(p, machine))
         for task, bucket in parts:
+            buckets += bucket is not None
             own = name if bucket is None else f"{name}[{bucket.text}]"
             weight = weights.get(name, 1.0) * (1 if bucket is None else sum(i.weight for i in task.instances))
             made.append(Item(own, task, weight=weight, incumbent=None if isinstance(what, Space) else default_of(task)))
+    if instances and not buckets:
+        why = "it goes with programs that have sizes known only at the call"
+        said = f"`likely` of `ms.tune_all` has {brief(repr(likely[0]))}"
+        raise MsError(problem("MS706", said, why=why))
     named = [(getattr(each, "__name__", type(each).__name__), each) for each in callbacks]
     found = run(
         made,

@@ -21,7 +21,7 @@ from mslang.extensions import declared, extension, extensions
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
 from mslang.target.detect import host
-from mslang.target.named import named_target
+from mslang.target.named import target_of
 
 GROUP = "mslang.backends"
 """The group of entry points that name back ends."""
@@ -133,7 +133,7 @@ def runnable_target(target: Target | str | None) -> Target:
     """A target whose code this machine can run; None is this machine.
 
     Raises:
-        MsError: MS703, there is no target of that name.
+        MsError: MS703, there is no target of that name; MS706, it is no target.
         TargetError: MS403, this machine cannot run code for it; MS404, no back end compiles for it.
 
     >>> runnable_target(None) == runnable_target("host")
@@ -141,7 +141,7 @@ def runnable_target(target: Target | str | None) -> Target:
     """
     if target is None:
         return host()
-    found = named_target(target) if isinstance(target, str) else target
+    found = target_of(target)
     require_runnable(serving(found), found)
     return found
 

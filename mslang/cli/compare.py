@@ -105,6 +105,8 @@ def run(args: argparse.Namespace) -> int:
     from mslang.tune.scratch import scratch_folder
     from mslang.tune.workers import Workers
 
+    if args.db is not None and not args.record:
+        raise UsageError("--db goes with --record", "its records are schedules of a program")
     chosen = _chosen(args, host())
     first = next(iter(chosen.values()))
     at = [] if args.at is None else [args.at]

@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.parts and not args.profile:
         raise UsageError("--part goes with --profile", "it names a loop or block that is timed")
+    if args.db is not None and args.apply is None and args.record is None:
+        raise UsageError("--db goes with --apply or --record", "its records are schedules of a program")
     chosen = choose(args, host())
     usual, target = compiling(chosen.target, host(), args.backend)
     require_runnable(usual, target)

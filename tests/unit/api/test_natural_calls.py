@@ -81,6 +81,13 @@ def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, likely=[{"M": 3}]), ["MS706", "`likely`", "{'M': 3}", "how often"]),
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, likely=[({"M": "3"}, 1)]), ["MS706", "`likely`", "{'M': '3'}"]),
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, likely=[({"M": 3}, 0)]), ["MS706", "`likely`", "0"]),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT).program()}, likely=[({"M": 3}, 1)]), ["MS706", "only at the call"]),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT).space("s")}, likely=[({"M": 3}, 1)]), ["MS706", "`likely`"]),
+        (lambda: ms.build(ms.parse(TEXT).program(), 5), ["MS706", "5 is not a target", "'avx2'"]),
+        (lambda: ms.apply(ms.parse(TEXT), target=5), ["MS706", "5 is not a target"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), target=5), ["MS706", "5 is not a target"]),
+        (lambda: ms.parse(TEXT).space("s", target=5), ["MS706", "5 is not a target"]),
+        (lambda: ms.build(ms.parse(TEXT).program(), backend=5), ["MS706", "`backend` is 5"]),
         (lambda: ms.tune(ms.parse(TEXT).space("s"), target="axv2"), ["MS703", "did you mean `avx2`?"]),
         (lambda: ms.parse(TEXT).space("s", target="axv2"), ["MS703", "did you mean `avx2`?"]),
         (lambda: ms.parse(TEXT).space("s").sample(0, {"t": 5}, strict=True), ["MS254", "t = 5"]),
@@ -145,9 +152,10 @@ def test_reprs_are_short_and_notebooks_get_rich_ones() -> None:
         assert "<pre>" in value._repr_html_() and "split" in scheduled()._repr_html_() + candidate.trace._repr_html_()
 
 
-def test_a_size_may_be_called_self() -> None:
-    source = ms.parse("program p[self = 4](out C: f32[self]) { block b[i: self] { C[i] = 1.0 } }")
-    assert ms.build(source.program("p", self=3))().shape == (3,)
+@pytest.mark.parametrize("name", ["self", "name"])
+def test_a_size_may_be_called_as_an_argument_is(name: str) -> None:
+    source = ms.parse(f"program p[{name} = 4](out C: f32[{name}]) {{ block b[i: {name}] {{ C[i] = 1.0 }} }}")
+    assert ms.build(source.program("p", **{name: 3}))().shape == (3,)
 
 
 def test_a_parameter_may_be_called_self():

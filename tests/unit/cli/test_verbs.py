@@ -96,6 +96,8 @@ def test_a_record_is_replayed_for_its_program_and_doubted_for_another_schedule(g
         (("show", "good.ms:p", "--steps"), 2),
         (("show", "good.ms:p", "--apply", "default", "--steps"), 2),
         (("show", "good.ms:s", "--db", "r.db"), 2),
+        (("run", "good.ms:s", "--db", "r.db"), 2),
+        (("compare", "good.ms:s", "good.ms:p", "--db", "r.db"), 2),
         (("show", "good.ms:s", "--sketches", "1"), 2),
         (("show", "good.ms:p", "--space", "--backend", "llvm"), 2),
         (("expand", "good.ms", "--set", "N=16", "--set", "N=32"), 2),
