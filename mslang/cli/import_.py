@@ -94,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and brought.items:
         write_text(target, whole)
         note(f"wrote {args.output}")
-    elif not args.json:
-        print(_joined(brought.items), end="")
+    elif not args.json and brought.items:
+        print(whole, end="")
     return FINDINGS if any(d.severity is Severity.ERROR for d in found) else DONE
 
 
@@ -104,8 +104,8 @@ def _joined(items: tuple[tuple[str, str], ...]) -> str:
 
 
 def _target(args: argparse.Namespace) -> Path:
-    """The file that the items are written to, or would be."""
-    return Path(f"{args.file}.ms" if args.output is None else args.output)
+    """The file that the items are written to; of what is printed, one in the current folder."""
+    return Path(f"{Path(args.file).name}.ms" if args.output is None else args.output)
 
 
 def _first_error(target: Path, text: str) -> tuple[Diagnostic, ...]:

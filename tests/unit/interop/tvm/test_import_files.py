@@ -50,7 +50,15 @@ def test_the_only_program_of_a_file_need_not_be_named(place: Path, capsys: pytes
     assert main(["check", "out.ms"]) == 0
     capsys.readouterr()
     assert main(["import", "f.json", "--for", "f.ms"]) == 0
-    assert capsys.readouterr().out.startswith("schedule f_1 for f {")
+    assert capsys.readouterr().out == (place / "out.ms").read_text()
+
+
+def test_what_is_printed_is_a_file_of_the_current_folder(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "traces").mkdir()
+    (place / "f.json").rename(place / "traces" / "f.json")
+    assert main(["import", "traces/f.json", "--for", "f.ms"]) == 0
+    (place / "printed.ms").write_text(capsys.readouterr().out)
+    assert main(["check", "printed.ms"]) == 0
 
 
 def test_programs_of_a_file_that_is_no_trace_use_no_other(place: Path) -> None:
