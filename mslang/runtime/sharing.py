@@ -20,7 +20,7 @@ PARTS = 8
 """Iterations a thread: one that begins late leaves some of its own to the others."""
 
 REMEMBERED = 1024
-"""Shares that the usual one is computed of, about those of 60 candidates."""
+"""Answers that the usual share is computed of, about those for 60 candidates."""
 
 USUAL = 0.9
 """The quantile of the shares that counts as the usual share: machines on which threads always share cores differ from
@@ -66,19 +66,19 @@ class Sharing:
             patience: seconds for which all threads are kept busy at most while they have less than `ENOUGH`.
         """
         end = self._clock() + patience
-        while (found := self._share(alone)) < ENOUGH and self._clock() < end:
+        while (found := self._rate(alone)) < ENOUGH * self._usual and self._clock() < end:
             for _ in range(_BUSY):
                 self._run()
-        return found
-
-    def _share(self, alone: float) -> float:
-        self._run()  # wakes the workers
-        found = self._yardstick.work / self._run() / alone
         self._shares.append(found)
         self._asked += 1
         if self._asked % _AGAIN == 0:
             self._usual = sorted(self._shares)[int(USUAL * REMEMBERED)]
         return min(found / self._usual, 1.0)
+
+    def _rate(self, alone: float) -> float:
+        """The rate of a thread while all of them work, as a part of that of one alone."""
+        self._run()  # wakes the workers
+        return self._yardstick.work / self._run() / alone
 
     def _run(self) -> float:
         """Seconds in which all threads together do the work of as many runs of the yardstick."""
