@@ -15,8 +15,9 @@ All are run in turn, one sample each a round, with a loop of known work among th
 peer over ours (above 1 ours is faster), with their quartiles and the 95 % interval of the median. *min / min* is the
 ratio of the minimum times, which other load on the machine disturbs less. *Warm*: samples of some milliseconds, arrays
 as the run before left them. *Cold*: single runs, before each of which the caches are emptied. With several threads each
-sample is taken when the process is at rest: a library's threads spin while they wait for its next call, on the cores of
-the one that is timed. The roofline is the larger of operations over the measured peak of the cores and of the arrays'
+sample is taken when the process was at rest: a library's threads spin while they wait for its next call, on the cores
+of the one that is timed. A virtual machine's host may then run two threads on one core, so all are kept busy until each
+has one. The roofline is the larger of operations over the measured peak of the cores and of the arrays'
 bytes over the measured bandwidth of memory.
 """
 
@@ -53,6 +54,8 @@ REST = 400
 """How often 5 ms are waited for other threads to sleep; those of OpenBLAS do after some 0.1 s."""
 
 Calls = dict[str, Callable[[], Any]]
+Before = tuple[Callable[[], None], Callable[[], None]]
+"""What is done before each sample, and right before it."""
 
 
 def main() -> None:
@@ -170,9 +173,10 @@ def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str], 
         if what != "mslang":
             require_equal(name, what, np.array(out), call(), workload.unit)
     clock = time.process_time if options.processor_time else time.perf_counter
-    ready = at_rest if threads > 1 else lambda: None
-    times, rates = in_rounds(calls, options.rounds, Yardstick(), clock, ready)
-    cold = cold_rounds(calls, options.cold, ready) if options.cold else {}
+    yardstick = Yardstick()
+    before: Before = (at_rest, spread_out(yardstick)) if threads > 1 else (lambda: None, lambda: None)
+    times, rates = in_rounds(calls, options.rounds, yardstick, clock, before)
+    cold = cold_rounds(calls, options.cold, before) if options.cold else {}
     recorded = {}
     if options.tvm is not None:
         recorded = from_tvm(options.tvm, name)
@@ -259,15 +263,17 @@ def from_tvm(folder: Path, name: str) -> dict[str, float]:
 
 # ------------------------------------------------------------------ timing
 def in_rounds(
-    calls: Calls, rounds: int, yardstick: Any, clock: Callable[[], float], ready: Callable[[], None]
+    calls: Calls, rounds: int, yardstick: Any, clock: Callable[[], float], before: Before
 ) -> tuple[dict[str, list[float]], list[float]]:
     """Seconds of a call of each, one sample a round, and the rate of the yardstick in each round."""
+    rest, spread = before
     times: dict[str, list[float]] = {what: [] for what in calls}
     rates = []
     for _ in range(rounds):
         rates.append(yardstick.rate())
         for what, call in calls.items():
-            ready()
+            rest()
+            spread()
             call()
             begun, taken, count = clock(), 0.0, 0
             while taken < SAMPLE:
@@ -277,18 +283,19 @@ def in_rounds(
     return times, rates
 
 
-def cold_rounds(calls: Calls, rounds: int, ready: Callable[[], None]) -> dict[str, list[float]]:
+def cold_rounds(calls: Calls, rounds: int, before: Before) -> dict[str, list[float]]:
     """The same, a single call a sample, before each of which the caches are emptied."""
     from common import seconds
 
     from mslang.runtime.caches import CacheFlush
 
-    flush = CacheFlush()
+    flush, (rest, spread) = CacheFlush(), before
     times: dict[str, list[float]] = {what: [] for what in calls}
     for _ in range(rounds):
         for what, call in calls.items():
-            ready()
+            rest()
             flush()
+            spread()
             times[what] += seconds(call, 1)
     return times
 
@@ -305,6 +312,21 @@ def at_rest() -> None:
         if time.process_time() - before < 0.001:
             return
     raise SystemExit("threads of a library never sleep: unset OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME")
+
+
+def spread_out(yardstick: Any) -> Callable[[], None]:
+    """What keeps all threads busy until each has a core, for 0.2 s at most."""
+    from mslang.runtime.linker import process_linker
+    from mslang.runtime.sharing import Sharing
+    from mslang.target.limits import measured_limits
+
+    pool = process_linker().pool
+    sharing = Sharing(yardstick, pool, measured_limits().scaling / pool.workers)
+
+    def spread() -> None:
+        sharing.share(yardstick.rate(), 0.2)
+
+    return spread
 
 
 def quantiles(values: Sequence[float]) -> dict[str, float]:
