@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mslang.diagnostics import MsError
+    from mslang.target.yardstick import Yardstick
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKLOADS = ROOT / "stdlib" / "workloads"
 WIDTH = 120
 """Of a line of the documentation."""
+
+REST = 400
+"""How often 5 ms are waited for other threads to sleep; those of OpenBLAS do after some 0.1 s."""
 
 
 def seconds(run: Callable[[], object], repeats: int = 15, least: float = 0.0) -> list[float]:
@@ -39,16 +43,62 @@ def seconds(run: Callable[[], object], repeats: int = 15, least: float = 0.0) ->
 
 
 def interleaved(
-    runs: Mapping[str, Callable[[], object]], rounds: int = 31, least: float = 0.004
+    runs: Mapping[str, Callable[[], object]],
+    rounds: int = 31,
+    least: float = 0.004,
+    before: Callable[[], None] = lambda: None,
 ) -> dict[str, list[float]]:
-    """Times of several functions in turn, A B C A B C …, so that drift of the machine affects all equally."""
+    """Times of several functions in turn, A B C A B C …, so that drift of the machine affects all equally.
+
+    `before` is done before each sample.
+    """
     found: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
     for _ in range(rounds):
         for name, run in runs.items():
+            before()
             found[name] += seconds(run, 1, least)
     return found
+
+
+def at_rest() -> None:
+    """Wait until no thread of the process runs but this one, which sleeps.
+
+    Raises:
+        SystemExit: some run on, as OpenMP's do under OMP_WAIT_POLICY=active.
+    """
+    for _ in range(REST):
+        before = time.process_time()
+        time.sleep(0.005)
+        if time.process_time() - before < 0.001:
+            return
+    raise SystemExit("threads of a library never sleep: unset OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME")
+
+
+def spread_out(yardstick: Yardstick) -> Callable[[], None]:
+    """What keeps all threads busy until each has a core, for 0.2 s at most."""
+    from mslang.runtime.linker import process_linker
+    from mslang.runtime.sharing import Sharing
+    from mslang.target.limits import measured_limits
+
+    pool = process_linker().pool
+    sharing = Sharing(yardstick, pool, measured_limits().scaling / pool.workers)
+
+    def spread() -> None:
+        sharing.share(yardstick.rate(), 0.2)
+
+    return spread
+
+
+def let_tvm_use_all_cores() -> None:
+    """Give TVM as many threads as ours have, also in programs started from here.
+
+    By itself it takes half of x86's processors, on a machine of two a single one. Call it before TVM runs anything.
+    """
+    from mslang.target.detect import host
+
+    os.environ["TVM_NUM_THREADS"] = str(host().cores)
 
 
 def ratio(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:

@@ -50,9 +50,6 @@ make 32 multiply-adds of f32 a cycle."""
 SAMPLE = 0.004
 """Seconds of a warm sample."""
 
-REST = 400
-"""How often 5 ms are waited for other threads to sleep; those of OpenBLAS do after some 0.1 s."""
-
 Calls = dict[str, Callable[[], Any]]
 Before = tuple[Callable[[], None], Callable[[], None]]
 """What is done before each sample, and right before it."""
@@ -141,6 +138,7 @@ def measure(options: argparse.Namespace, threads: int) -> None:
 def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str], threads: int) -> dict[str, Any]:
     """All figures of a workload."""
     import numpy as np
+    from common import at_rest, spread_out
     from cpu_peers import WORKLOADS
 
     import mslang as ms
@@ -298,35 +296,6 @@ def cold_rounds(calls: Calls, rounds: int, before: Before) -> dict[str, list[flo
             spread()
             times[what] += seconds(call, 1)
     return times
-
-
-def at_rest() -> None:
-    """Wait until no thread of the process runs but this one, which sleeps.
-
-    Raises:
-        SystemExit: some run on, as OpenMP's do under OMP_WAIT_POLICY=active.
-    """
-    for _ in range(REST):
-        before = time.process_time()
-        time.sleep(0.005)
-        if time.process_time() - before < 0.001:
-            return
-    raise SystemExit("threads of a library never sleep: unset OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME")
-
-
-def spread_out(yardstick: Any) -> Callable[[], None]:
-    """What keeps all threads busy until each has a core, for 0.2 s at most."""
-    from mslang.runtime.linker import process_linker
-    from mslang.runtime.sharing import Sharing
-    from mslang.target.limits import measured_limits
-
-    pool = process_linker().pool
-    sharing = Sharing(yardstick, pool, measured_limits().scaling / pool.workers)
-
-    def spread() -> None:
-        sharing.share(yardstick.rate(), 0.2)
-
-    return spread
 
 
 def quantiles(values: Sequence[float]) -> dict[str, float]:

@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from common import WORKLOADS, conditions, interleaved, ratio, show, table
+from common import WORKLOADS, at_rest, conditions, interleaved, let_tvm_use_all_cores, ratio, show, spread_out, table
 
 import mslang as ms
 from mslang.ir.print import print_program
@@ -35,7 +35,7 @@ from mslang.ir.program import Program
 from mslang.sema.modules import load
 from mslang.sema.program import instantiate
 from mslang.target.detect import host
-from mslang.target.yardstick import NOMINAL_RATE
+from mslang.target.yardstick import NOMINAL_RATE, Yardstick
 
 NAMES: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
     "gemm_512": ("gemm", "gemm", {"M": 512, "N": 512, "K": 512}),
@@ -88,6 +88,7 @@ def main() -> None:
     if unknown:
         parser.error(f"there is no workload {unknown[0]}; there are {', '.join(NAMES)}")
     options.folder.mkdir(parents=True, exist_ok=True)
+    let_tvm_use_all_cores()
     beside = not options.no_tvm and find_spec("tvm") is not None and find_spec("xgboost") is not None
     rows = []
     for name in options.names or list(NAMES):
@@ -117,7 +118,13 @@ def compared(name: str, seed: int, options: argparse.Namespace, beside: bool) ->
         runs["random"] = bound(file, program, chance.points[-1].schedule, arrays)
     if theirs is not None and theirs.points:
         runs["tvm"] = bound_there(options.folder / f"{name}-{seed}.so", arrays)
-    times = interleaved(runs, options.rounds, least=0.01)
+    spread = spread_out(Yardstick())
+
+    def before() -> None:
+        at_rest()
+        spread()
+
+    times = interleaved(runs, options.rounds, 0.01, before)
     row: dict[str, Any] = {"workload": name, "seed": seed, "trials": ours.trials, "took": ours.took}
     if not ours.points:
         return row

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import tvm
-from common import conditions, show, table
+from common import conditions, let_tvm_use_all_cores, show, table
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule
 from tvm.s_tir.meta_schedule.runner import PyRunnerFuture
@@ -68,6 +68,7 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=3, help="how many of each database are measured")
     parser.add_argument("--tune-only", action="store_true")
     options = parser.parse_args()
+    let_tvm_use_all_cores()
     rows, within = [], 0
     names = options.workloads or list(WORKLOADS)
     for name in names:
