@@ -8,7 +8,8 @@ thread must have begun and ended its own; `asleep`, empty, after a rest in which
 
 The workloads are those of the standard library with the best record of `--db`, else the `default` schedule; their times
 on one thread and on all are taken in turn, round by round, after all threads were kept busy until each had a core, and
-the ratio is the median of the rounds' ratios, with quartiles. The ratio of the minimum times stands beside it: on a loaded machine it alone says what threads can do.
+the ratio is the median of the rounds' ratios, with quartiles. The ratio of the minimum times stands beside it: on a
+loaded machine it alone says what threads can do.
 """
 
 from __future__ import annotations
