@@ -82,6 +82,22 @@ def test_spaces_of_products_are_large_and_have_few_sketches(name: str, sketches:
     assert [s.count(10**9) for s in found] == [points] * sketches
 
 
+def test_a_sliding_window_computes_its_border_in_registers() -> None:
+    made = automatic_space(small("depthwise.ms:depthwise_nhwc"), AVX512)
+    (sketch,) = (s for s in made.sketches() if dict(s.structure)["tile:conv"] == "rows_direct_inside")
+    drawn = sketch.batch().draw(20, seed=0)
+    program = sketch.instantiate(drawn.row(int(np.flatnonzero(sketch.batch().valid(drawn))[0])))
+    assert all_buffers(program)["padded"].scope == "local"
+    around = [var for var, _ in nest(program, "pad")]
+    assert "r" in around and "s" not in around
+    assert difference(made.program, program, 1e-4, 1e-4, 0) is None
+
+
+@pytest.mark.parametrize("name", ["conv2d.ms:conv2d_nhwc", "gemm.ms:gemm", "dense.ms:dense_bias_relu"])
+def test_what_is_read_often_is_not_computed_again(name: str) -> None:
+    assert not any("inside" in str(s.structure) for s in automatic_space(small(name), AVX512).sketches())
+
+
 LONG = """program p[M = 2, N = 70, K = 2048](A: f32[M, K], {const}B: f32[K, N], b: f32[N], out C: f32[M, N]) {{
     alloc t: f32[M, N]
     block mm[i: M, j: N | k: K] {{ t[i, j] += A[i, k] * B[k, j] }}

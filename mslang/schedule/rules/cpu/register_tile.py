@@ -66,21 +66,22 @@ class Layout(msgspec.Struct, frozen=True):
     """One alternative: how the outer loops are ordered, and where operands come from.
 
     `order` is "columns" (the vector axis outermost) or "rows"; `operand` is "direct", "panel", "packed" or, where it is
-    constant, "ahead"; `beside` says that producers are computed in the parallel loop, `wide` that operands are copied
-    in the type of the results (bf16 as f32), so that no conversion is left in the innermost loops; `blocked` that the
-    reduction is done in blocks.
+    constant, "ahead"; `beside` says that producers are computed in the parallel loop, `inside` that each register tile
+    computes what it reads of them, in registers, `wide` that operands are copied in the type of the results (bf16 as
+    f32), so that no conversion is left in the innermost loops; `blocked` that the reduction is done in blocks.
     """
 
     order: str
     operand: str
     beside: bool = False
+    inside: bool = False
     wide: bool = False
     blocked: bool = False
 
     @property
     def label(self) -> str:
         """The alternative's name."""
-        marks = {"beside": self.beside, "wide": self.wide, "blocked": self.blocked}
+        marks = {"beside": self.beside, "inside": self.inside, "wide": self.wide, "blocked": self.blocked}
         return "_".join((self.order, self.operand, *(mark for mark, holds in marks.items() if holds)))
 
 
@@ -91,12 +92,22 @@ def layouts(program: Program, found: Contraction, machine: Target) -> tuple[Layo
     operands = list(_operands(program, block, found, machine))
     out = [Layout(order, o) for order in ("columns", "rows") for o in operands]
     if made and found.outer:
-        out += [Layout("rows", o, True) for o in operands if o != "panel"]
+        out += [Layout("rows", o, beside=True) for o in operands if o != "panel"]
+        if "direct" in operands and _slides(program, block, found, made):
+            out.append(Layout("rows", "direct", inside=True))
     if packable(block, found) in converted(program, block):
         out += [Layout(order, "packed", wide=True) for order in ("columns", "rows")]
     if _blocked_axis(block, found) is not None:
         out += [Layout("columns", o, blocked=True) for o in operands if o in ("panel", "ahead")]
     return tuple(out)
+
+
+def _slides(program: Program, block: Block, found: Contraction, stages: Sequence[BlockRef]) -> bool:
+    """Whether a block reduces over a window that slides over the stages, along vectors: it reads each element so few
+    times that a copy in memory costs more than to compute it again."""
+    made = {b.writes[0].buffer for b in leaf_blocks(program) if BlockRef(b.name) in stages}
+    along = all(mentions(read, found.vector) for read in block.reads if read.buffer in made)
+    return along and all(greatest(block).get(axis, WINDOW + 1) <= WINDOW for axis in found.reduced)
 
 
 def _blocked_axis(block: Block, found: Contraction) -> str | None:
@@ -204,6 +215,9 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
     if layout.beside:
         for b in before:
             do_if_legal(session, "compute_at", block_handle(session, b.name), outer)
+    if layout.inside:
+        for b in before:
+            _compute_inside(session, b, loops.reduced[0])
     _finish(session, source, found, loops, results, prefix)
     if streamed is not None:
         read = streamed if panel is None else block_of(session, panel).writes[0].buffer
@@ -214,7 +228,8 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
     for copy in others:
         spread_copy(session, copy, found.lanes)
     for b in before:
-        (vectorize_along if layout.beside else spread_copy)(session, block_handle(session, b.name), found.lanes)
+        around = layout.beside or layout.inside
+        (vectorize_along if around else spread_copy)(session, block_handle(session, b.name), found.lanes)
 
 
 class _Loops(msgspec.Struct, frozen=True):
@@ -290,7 +305,7 @@ def _ordered(
         name = packable(block, found)
         read = next(r for r in block.reads if r.buffer == name)
         shared = [*(a for a in found.outer if mentions(read, a)), found.vector]
-    elif layout.beside:
+    elif layout.beside or layout.inside:
         shared = list(found.outer)
     rest = [a for a in order if a not in shared]
     inner = [found.vector, *rows]
@@ -326,6 +341,15 @@ def write_back(session: Session, target: Handle, user: str | None, place: Handle
     (results,) = do(session, "cache_write", target, written, "local")
     do(session, "reverse_compute_at", results, place)
     return results
+
+
+def _compute_inside(session: Session, stage: Block, place: Handle) -> None:
+    """Compute the part of a stage that a tile reads in one iteration of a loop, in registers."""
+    made = block_handle(session, stage.name)
+    do(session, "compute_at", made, place)
+    do(session, "set_scope", made, session.handles.handle(BufferRef(stage.writes[0].buffer)), "local")
+    for axis in stage.axes[:-1]:
+        do(session, "unroll", session.axis(made, axis.name))
 
 
 def _after_blocks(session: Session, user: Handle, place: Handle, lanes: int) -> Handle | None:
