@@ -77,16 +77,13 @@ def at_rest() -> None:
 
 
 def spread_out(yardstick: Yardstick) -> Callable[[], None]:
-    """What keeps all threads busy until each has a core, for 0.2 s at most."""
-    from mslang.runtime.linker import process_linker
-    from mslang.runtime.sharing import Sharing
-    from mslang.target.limits import measured_limits
+    """What keeps all threads busy until each has a core, for a while at most."""
+    from mslang.runtime.sharing import PATIENCE, process_sharing
 
-    pool = process_linker().pool
-    sharing = Sharing(yardstick, pool, measured_limits().scaling / pool.workers)
+    sharing = process_sharing(yardstick)
 
     def spread() -> None:
-        sharing.share(yardstick.rate(), 0.2)
+        sharing.share(yardstick.rate(), PATIENCE)
 
     return spread
 

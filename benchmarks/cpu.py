@@ -17,8 +17,8 @@ ratio of the minimum times, which other load on the machine disturbs less. *Warm
 as the run before left them. *Cold*: single runs, before each of which the caches are emptied. With several threads each
 sample is taken when the process was at rest: a library's threads spin while they wait for its next call, on the cores
 of the one that is timed. A virtual machine's host may then run two threads on one core, so all are kept busy until each
-has one. The roofline is the larger of operations over the measured peak of the cores and of the arrays'
-bytes over the measured bandwidth of memory.
+has one. The roofline is the larger of operations over the measured peak of the cores and of the arrays' bytes over the
+measured bandwidth of memory.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from mslang.runtime.linker import process_linker
 from mslang.runtime.pool import Pool
+from mslang.target.limits import measured_limits
 from mslang.target.yardstick import Yardstick
 
 PARTS = 8
@@ -28,6 +30,9 @@ those on which they do at times."""
 
 ENOUGH = 0.87
 """A thread with this part of its usual rate has a core."""
+
+PATIENCE = 0.2
+"""Seconds for which threads that share a core are kept busy at most before a sample, which moves them apart."""
 
 _AGAIN = 32
 """The usual share is computed after so many."""
@@ -86,3 +91,10 @@ class Sharing:
         before = time.perf_counter_ns()
         self._launch(team, self._yardstick.task, closure, PARTS * self._pool.workers)
         return max(time.perf_counter_ns() - before, 1) * 1e-9
+
+
+def process_sharing(yardstick: Yardstick) -> Sharing:
+    """How the threads of the pool that kernels of this process share have cores; as usual counts what the machine's
+    limits say."""
+    pool = process_linker().pool
+    return Sharing(yardstick, pool, measured_limits().scaling / pool.workers)

@@ -291,12 +291,9 @@ def _share(rate: float, patience: float) -> float:
 
 @lru_cache(maxsize=1)
 def _sharing() -> Sharing:
-    from mslang.runtime.linker import process_linker
-    from mslang.runtime.sharing import Sharing
-    from mslang.target.limits import measured_limits
+    from mslang.runtime.sharing import process_sharing
 
-    pool = process_linker().pool
-    return Sharing(_yardstick(), pool, measured_limits().scaling / pool.workers)
+    return process_sharing(_yardstick())
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mslang.runtime.disturbance import Disturbance, disturbance
-from mslang.runtime.sharing import ENOUGH
+from mslang.runtime.sharing import ENOUGH, PATIENCE
 from mslang.runtime.timing import Limits, Timing, median_error
 
 STARVED = 0.9
@@ -51,9 +51,6 @@ MOST_TAKEN = 3
 
 SEVERAL = 1.3
 """A kernel that has more cores than this on average runs on several threads."""
-
-PATIENCE = 0.2
-"""Seconds for which threads that share a core are kept busy at most before a sample, which moves them apart."""
 
 CUT_OFF = 3.0
 """A candidate slower than the best by this factor is not timed to the end."""

@@ -88,12 +88,12 @@ class Layout(msgspec.Struct, frozen=True):
 def layouts(program: Program, found: Contraction, machine: Target) -> tuple[Layout, ...]:
     """The alternatives for a contraction."""
     block = next(b for b in leaf_blocks(program) if b.name == found.block)
-    made = [BlockRef(b.name) for b in _stages_before(program, found)]
+    before = _stages_before(program, found)
     operands = list(_operands(program, block, found, machine))
     out = [Layout(order, o) for order in ("columns", "rows") for o in operands]
-    if made and found.outer:
+    if before and found.outer:
         out += [Layout("rows", o, beside=True) for o in operands if o != "panel"]
-        if "direct" in operands and _slides(program, block, found, made):
+        if "direct" in operands and _slides(block, found, before):
             out.append(Layout("rows", "direct", inside=True))
     if packable(block, found) in converted(program, block):
         out += [Layout(order, "packed", wide=True) for order in ("columns", "rows")]
@@ -102,10 +102,10 @@ def layouts(program: Program, found: Contraction, machine: Target) -> tuple[Layo
     return tuple(out)
 
 
-def _slides(program: Program, block: Block, found: Contraction, stages: Sequence[BlockRef]) -> bool:
+def _slides(block: Block, found: Contraction, stages: Sequence[Block]) -> bool:
     """Whether a block reduces over a window that slides over the stages, along vectors: it reads each element so few
     times that a copy in memory costs more than to compute it again."""
-    made = {b.writes[0].buffer for b in leaf_blocks(program) if BlockRef(b.name) in stages}
+    made = {b.writes[0].buffer for b in stages}
     along = all(mentions(read, found.vector) for read in block.reads if read.buffer in made)
     return along and all(greatest(block).get(axis, WINDOW + 1) <= WINDOW for axis in found.reduced)
 
