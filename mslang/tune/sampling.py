@@ -190,23 +190,27 @@ class Sampler:
             self._restore()
         if self._flush is not None:
             self._timed(self._flush)
-        before = self._rate()
-        share = self._share_of_cores(before, PATIENCE)
         begun = self._disturbed()
+        before = self._rate()
+        # What the question for the share of cores costs disturbs nothing.
+        paused = self._disturbed()
+        share = self._share_of_cores(before, PATIENCE)
+        resumed = self._disturbed()
         idle = self._busy()
         seconds = self._timed(lambda: self._run(runs))
         cores = (self._busy() - idle) / max(seconds, 1e-9)
-        ended = self._disturbed()
         after = self._rate()
+        ended = self._disturbed()
         share = min(share, self._share_of_cores(after, 0.0))
-        waited = ended.waited - begun.waited
+        waited = ended.waited - resumed.waited + paused.waited - begun.waited
+        switches = ended.switches - resumed.switches + paused.switches - begun.switches
         changed = max(before, after) / min(before, after) if before and after else 1.0
-        alone = share >= ENOUGH
-        calm = ended.switches == begun.switches and waited <= max(WAKING, WAITED * seconds) and changed <= CHANGED
-        disturbed = 0.0 if calm and alone else waited / max(seconds, 1e-9) + (changed - 1.0) + (1.0 - share) + 1e-9
+        apart = share >= ENOUGH
+        calm = not switches and waited <= max(WAKING, WAITED * seconds) and changed <= CHANGED
+        disturbed = 0.0 if calm and apart else waited / max(seconds, 1e-9) + (changed - 1.0) + (1.0 - share) + 1e-9
         self._pairs.append(Pair(seconds / runs, (before + after) / 2, disturbed, cores))
         self._several = self._several or cores > SEVERAL
-        self._shared += 0.0 if alone else seconds
+        self._shared += 0.0 if apart else seconds
 
     def _rate(self) -> float:
         """The rate of the yardstick now; 0 if there is none."""

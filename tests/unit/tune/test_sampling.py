@@ -275,6 +275,18 @@ def test_a_sample_on_fewer_cores_is_disturbed() -> None:
     assert timing.disturbed > 0 and timing.samples == pytest.approx([1e-3] * len(timing.samples))
 
 
+def test_a_sample_whose_yardstick_was_preempted_is_disturbed() -> None:
+    class Preempted(Machine):
+        asked = 0
+
+        def yardstick(self) -> float:
+            self.asked += 1
+            self.switches += self.asked % 3 == 0
+            return super().yardstick()
+
+    assert Preempted(1e-3).take(LIMITS).disturbed > 0
+
+
 class Shared(Machine):
     """A kernel of two threads, which share one core in samples as `shared` says."""
 
