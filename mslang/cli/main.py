@@ -73,7 +73,11 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        """Print the error and the usage; exit status 2."""
+        """Raise the error: MS701.
+
+        Raises:
+            MsError: always.
+        """
         help = f"{self.prog} --help"
         verb = _UNKNOWN_VERB.match(message)
         if verb is not None:
@@ -81,8 +85,7 @@ class Parser(argparse.ArgumentParser):
 
             message = f"unknown verb `{verb[1]}`"
             help = did_you_mean(verb[1], VERBS) or help
-        print(f"error[{WRONG_USE}]: {message}\n  = help: {help}", file=sys.stderr)
-        raise SystemExit(USAGE)
+        raise MsError(problem(WRONG_USE, message, help=help))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -150,7 +153,10 @@ def _main(words: list[str], started: float) -> int:
                 metavar="PACKAGE",
                 help="an installed package whose extensions may be loaded, which runs its code; repeatable",
             )
-    args = parser.parse_args(words)
+    try:
+        args = parser.parse_args(words)
+    except MsError as error:
+        return _report(error, as_json="--json" in words)
     args.started = started
     assert module is not None  # argparse rejects every other verb
     try:

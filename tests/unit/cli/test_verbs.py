@@ -272,10 +272,27 @@ def test_without_its_packages_the_server_says_what_to_install(
 @pytest.mark.parametrize("words", [["run", "--allow-nativ"], ["tune", "--trial", "1"], ["db", "top", "--mach", "x"]])
 def test_no_option_is_meant_by_a_part_of_its_name(words: list[str], good: Path, capsys: Captured) -> None:
     file = [] if words[0] == "db" else [f"{good}:s"]
-    with pytest.raises(SystemExit) as ended:
-        main([*words, *file])
-    assert ended.value.code == 2
+    assert main([*words, *file]) == 2
     assert "MS701" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run"],
+        ["run", "good.ms:s", "--thread", "1"],
+        ["db", "no_such_verb"],
+        ["no_such_verb"],
+        ["tune", "--trials", "x"],
+    ],
+)
+def test_wrong_use_is_json_where_that_is_asked_for(words: list[str], good: Path, capsys: Captured) -> None:
+    assert status(*words, "--json") == 2
+    said = capsys.readouterr()
+    assert json.loads(said.out)["code"] == "MS701" and not said.err
+    assert status(*words) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("error[MS701]: ") and not said.out
 
 
 def test_the_kernel_after_each_pass_is_shown(good: Path, capsys: Captured) -> None:
