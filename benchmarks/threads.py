@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import mslang as ms
-from benchmarks.common import WORKLOADS, conditions, interleaved, ratio, show, spread_out, table
+from benchmarks.common import WORKLOADS, aligned, conditions, interleaved, ratio, show, spread_out, table
 from mslang.backend.backend import Bound, Loaded
 from mslang.ir.program import Program
 from mslang.target.yardstick import Yardstick
@@ -94,7 +94,7 @@ def speed_up(kernel: Loaded, program: Program, threads: int, rounds: int) -> dic
     """Seconds of a call on one thread and on all, in turn."""
     random = np.random.default_rng(0)
     inputs = [
-        random.standard_normal([int(n.value) for n in p.buffer.shape], np.float32)  # type: ignore[attr-defined]
+        aligned(random.standard_normal([int(n.value) for n in p.buffer.shape], np.float32))  # type: ignore[attr-defined]
         for p in program.params
         if p.direction != "out"
     ]

@@ -27,27 +27,55 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from common import WORKLOADS, at_rest, conditions, interleaved, let_tvm_use_all_cores, ratio, show, spread_out, table
+from common import (
+    at_rest,
+    conditions,
+    interleaved,
+    let_tvm_use_all_cores,
+    ratio,
+    show,
+    spread_out,
+    table,
+)
 
 import mslang as ms
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
+from mslang.resources import stdlib_folder
 from mslang.sema.modules import load
 from mslang.sema.program import instantiate
 from mslang.target.detect import host
 from mslang.target.yardstick import NOMINAL_RATE, Yardstick
+from mslang.tune.verification import make_arguments, make_inputs
 
 NAMES: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
-    "gemm_512": ("gemm", "gemm", {"M": 512, "N": 512, "K": 512}),
-    "gemm_1024": ("gemm", "gemm", {"M": 1024, "N": 1024, "K": 1024}),
-    "conv2d_c64_3x3": ("conv2d", "conv2d_nhwc", {}),
-    "dense_bias_relu": ("dense", "dense_bias_relu", {"M": 128, "N": 3072, "K": 768}),
-    "depthwise_112": ("depthwise", "depthwise_nhwc", {"H": 112, "W": 112, "C": 32}),
-    "softmax": ("softmax", "softmax", {"M": 256, "N": 4096}),
-    "layer_norm": ("layer_norm", "layer_norm", {"M": 256, "N": 1024}),
-    "bmm_128": ("batch_gemm", "batch_gemm", {"BATCH": 1, "M": 128, "N": 128, "K": 128}),
+    "gemm_512": ("workloads/gemm", "gemm", {"M": 512, "N": 512, "K": 512}),
+    "gemm_1024": ("workloads/gemm", "gemm", {"M": 1024, "N": 1024, "K": 1024}),
+    "conv2d_c64_3x3": ("workloads/conv2d", "conv2d_nhwc", {}),
+    "dense_bias_relu": ("workloads/dense", "dense_bias_relu", {"M": 128, "N": 3072, "K": 768}),
+    "depthwise_112": ("workloads/depthwise", "depthwise_nhwc", {"H": 112, "W": 112, "C": 32}),
+    "softmax": ("workloads/softmax", "softmax", {"M": 256, "N": 4096}),
+    "layer_norm": ("workloads/layer_norm", "layer_norm", {"M": 256, "N": 1024}),
+    "bmm_128": ("workloads/batch_gemm", "batch_gemm", {"BATCH": 1, "M": 128, "N": 128, "K": 128}),
 }
 """File of the library, program, and sizes of each workload."""
+
+MORE: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
+    "conv2d_stem_7x7": (
+        "workloads/conv2d",
+        "conv2d_nhwc",
+        {"STRIDE": 2, "PAD": 3, "H": 224, "W": 224, "CI": 3, "CO": 64, "R": 7, "S": 7},
+    ),
+    "conv2d_1x1": (
+        "workloads/conv2d",
+        "conv2d_nhwc",
+        {"STRIDE": 1, "PAD": 0, "H": 14, "W": 14, "CI": 1024, "CO": 256, "R": 1, "S": 1},
+    ),
+    "attention": ("workloads/attention", "attention", {"B": 8, "L": 128, "T": 128, "D": 64}),
+    "gemm_s8": ("cpu/gemm_bytes", "gemm_s8s8", {"M": 1024, "N": 1024, "K": 1024}),
+    "gemm_bf16": ("cpu/gemm_bf16", "gemm_bf16_rounded", {"M": 1024, "N": 1024, "K": 1024}),
+}
+"""Workloads that are measured only where they are named."""
 
 NEAR = 1.05
 """A schedule that takes so many times as long as TVM's best is near it."""
@@ -74,7 +102,9 @@ class Curve(msgspec.Struct, frozen=True):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}; all where none is given")
+    known = NAMES | MORE
+    about = f"{', '.join(NAMES)}, which are measured where none is given, {', '.join(MORE)}"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=about)
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--budget", default="5m")
     parser.add_argument("--seeds", type=int, default=3)
@@ -86,9 +116,9 @@ def main() -> None:
     parser.add_argument("--no-tvm", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    unknown = [n for n in options.names if n not in NAMES]
+    unknown = [n for n in options.names if n not in known]
     if unknown:
-        parser.error(f"there is no workload {unknown[0]}; there are {', '.join(NAMES)}")
+        parser.error(f"there is no workload {unknown[0]}; there are {', '.join(known)}")
     options.folder.mkdir(parents=True, exist_ok=True)
     let_tvm_use_all_cores()
     beside = not options.no_tvm and find_spec("tvm") is not None and find_spec("xgboost") is not None
@@ -185,8 +215,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
 # ------------------------------------------------------------------ ours
 def program_of(name: str) -> Program:
     """The program of a workload, without the schedules that stand beside it."""
-    file, program, sizes = NAMES[name]
-    return instantiate(load(str(WORKLOADS / f"{file}.ms")), program, sizes)
+    file, program, sizes = (NAMES | MORE)[name]
+    return instantiate(load(str(stdlib_folder() / f"{file}.ms")), program, sizes)
 
 
 def tuned(file: Path, seed: int, options: argparse.Namespace, strategy: str) -> Curve:
@@ -237,10 +267,9 @@ def run(command: Sequence[str]) -> str:
 
 
 def inputs_of(program: Program) -> list[np.ndarray[Any, Any]]:
-    """Arrays of standard normal numbers, for all parameters."""
-    rng = np.random.default_rng(0)
-    shapes = [tuple(int(n.value) for n in p.buffer.shape) for p in program.params]  # type: ignore[attr-defined]
-    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    """Arrays for all parameters, in their order."""
+    arrays = make_arguments(program, make_inputs(program, "dense", 0))
+    return [arrays[p.given.name] for p in program.params]
 
 
 def bound(file: Path, program: Program, schedule: str, arrays: Sequence[Any]) -> Callable[[], object]:
@@ -255,6 +284,7 @@ THERE = """
 import json, sys, tempfile, time
 begun = time.time()
 from pathlib import Path
+import ml_dtypes  # names `bfloat16` to NumPy
 import numpy as np
 import tvm
 from tvm.ir.utils import derived_object
@@ -352,11 +382,17 @@ def tuned_there(name: str, seed: int, options: argparse.Namespace) -> Curve:
 
 
 def bound_there(library: Path, arrays: Sequence[Any]) -> Callable[[], object]:
-    """TVM's best, loaded and given its arrays."""
+    """TVM's best, loaded and given the same memory: where its pages lie decides how much of it a cache holds."""
+    import ml_dtypes
     import tvm
 
     function = tvm.runtime.load_module(str(library))["main"]
-    given = [tvm.runtime.tensor(a) for a in arrays]
+    # What is exchanged with NumPy in place has no bf16.
+    short = np.dtype(np.uint16)
+    given = [
+        tvm.runtime.tensor(a.view(ml_dtypes.bfloat16)) if a.dtype == short else tvm.runtime.from_dlpack(a)
+        for a in arrays
+    ]
     return lambda: function(*given)
 
 

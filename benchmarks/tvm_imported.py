@@ -19,7 +19,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import tvm
-from common import conditions, let_tvm_use_all_cores, show, table
+from common import aligned, conditions, let_tvm_use_all_cores, show, table
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule
 from tvm.s_tir.meta_schedule.runner import PyRunnerFuture
@@ -32,7 +32,6 @@ from mslang.interop.tvm import import_trace, read_database
 from mslang.interop.tvm.code import as_compiled_there
 from mslang.interop.tvm.trace_json import to_data
 from mslang.ir.program import Program
-from mslang.runtime.arrays import empty
 from mslang.runtime.timing import Limits
 from mslang.target.detect import host
 
@@ -189,7 +188,7 @@ def compared(folder: Path, schedules: int, rounds: int) -> tuple[Program, list[M
     mod = database.get_all_tuning_records()[0].workload.mod
     rng = np.random.default_rng(0)
     shapes = [tuple(int(n.value) for n in q.given.shape) for q in program.params]  # type: ignore[attr-defined]
-    arrays = [aligned(rng.standard_normal(shape)) for shape in shapes]
+    arrays = [aligned(rng.standard_normal(shape).astype(np.float32)) for shape in shapes]
     found: list[Measured] = []
     for record in tuned.records[:schedules]:
         if record.seconds is None:
@@ -215,14 +214,6 @@ def measured(program: Program, scheduled: Program, theirs: Any, arrays: list[Any
         a += times(theirs, arrays, 5, 1)
         b += ours.time(*arrays, limits=limits).samples
     return Measured(min(a), min(b), min(plain.time(*arrays, limits=limits).samples))
-
-
-def aligned(values: Any) -> Any:
-    """An array of f32 at a multiple of 64 bytes, as TVM's tensors are: elsewhere each vector of AVX-512 is in two cache
-    lines, which doubled the time of `norm` on an Intel processor."""
-    array = empty(values.shape, "f32")
-    array[...] = values
-    return array
 
 
 def check(ours: Any, theirs: Any, arrays: list[Any]) -> None:
