@@ -27,6 +27,9 @@ from mslang.suggestions import did_you_mean
 PRIMITIVES = "mslang.primitives"
 """The group of entry points that name primitives."""
 
+BACK_ENDS = "mslang.backends"
+"""The group of entry points that name back ends."""
+
 REDUCERS = "mslang.reducers"
 """The group of entry points that name reducers."""
 

@@ -17,6 +17,7 @@ from mslang.target.description import Target
 
 if TYPE_CHECKING:
     from mslang.kernel.nodes import Module
+    from mslang.lower.instructions import InstructionTexts
     from mslang.lower.passes import Pass
     from mslang.schedule.session import Session
 
@@ -144,13 +145,15 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     end that tunes are functions of modules, as worker processes import them.
 
     Args:
-        name: what `backend=` and `--backend` name.
+        name: what `backend=` and `--backend` name, and `impl` in an intrinsic.
         kinds: kinds of the targets that it serves where no back end is named (`"cpu"`, `"cuda"`).
         compile: makes an executable of a lowered program.
         load: makes an executable callable in this process.
         version: name and version of what compiles; times of different compilers are not compared.
         passes: gives the passes that lower a program, in order; None: `compile` takes the program itself.
         plain: whether programs without a schedule are compiled as they are, which others can be compared with.
+        emulates: whether an instruction without an implementation for the back end is compiled as the statements that
+            it stands for; if not, it is refused.
         checks: whether a build with `checked` compares every access with its buffer; without, such a build is refused.
         default: schedules a program without a schedule; one that has a schedule it returns as it is. None: programs
             are compiled as they are.
@@ -182,6 +185,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     version: Callable[[], str]
     passes: Callable[[], Sequence[Pass]] | None = standard_passes
     plain: bool = True
+    emulates: bool = True
     checks: bool = False
     default: Callable[[Program, Target], Program] | None = None
     finish: Callable[[Session, Target], None] | None = finish_nests
@@ -194,6 +198,13 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     device: Callable[[], str] | None = None
     clock: Clock | None = None
     caches: Literal["warm", "cold"] = "warm"
+
+    @property
+    def texts(self) -> InstructionTexts:
+        """Those that implement instructions in its code."""
+        from mslang.lower.instructions import InstructionTexts
+
+        return InstructionTexts(self.name, required=not self.emulates)
 
     def scheduled(self, program: Program, target: Target) -> Program:
         """The program that is compiled: with the default schedule of the back end, if it has none."""
@@ -228,7 +239,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
             return program
         require_within_limits(program, target)
         program = program if self.prepare is None else self.prepare(program)
-        return lower(program, target, checked=options.checked, passes=self.passes())
+        return lower(program, target, checked=options.checked, passes=self.passes(), texts=self.texts)
 
     def built(self, program: Program, target: Target, options: Options = AS_IS) -> E:
         """The executable of a concrete program.

@@ -17,14 +17,11 @@ from typing import Any
 
 from mslang.backend.backend import BackEnd
 from mslang.diagnostics import MsError, TargetError, problem
-from mslang.extensions import declared, extension, extensions
+from mslang.extensions import BACK_ENDS, declared, extension, extensions
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
 from mslang.target.detect import host
 from mslang.target.named import target_of
-
-GROUP = "mslang.backends"
-"""The group of entry points that name back ends."""
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
@@ -38,7 +35,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 
 def back_end_names() -> tuple[str, ...]:
     """The names of all back ends, the built-in ones first; none is loaded."""
-    return tuple(dict.fromkeys((*BUILT_IN, *declared(GROUP))))
+    return tuple(dict.fromkeys((*BUILT_IN, *declared(BACK_ENDS))))
 
 
 def back_end(name: str) -> BackEnd[Any]:
@@ -55,7 +52,7 @@ def back_end(name: str) -> BackEnd[Any]:
         built_in = getattr(import_module(module), value)
         assert isinstance(built_in, BackEnd)
         return built_in
-    found = extension(GROUP, name, BackEnd)
+    found = extension(BACK_ENDS, name, BackEnd)
     if found is None:
         known = back_end_names()
         why = f"the back ends are {', '.join(known)}"
@@ -75,7 +72,7 @@ def serving(target: Target) -> BackEnd[Any]:
     found = next((b for b in _loadable() if target.kind in b.kinds), None)
     if found is not None:
         return found
-    broken = [e.problem.message for e in extensions(GROUP, BackEnd) if e.problem is not None]
+    broken = [e.problem.message for e in extensions(BACK_ENDS, BackEnd) if e.problem is not None]
     raise TargetError(
         problem(
             "MS404",
@@ -89,7 +86,7 @@ def serving(target: Target) -> BackEnd[Any]:
 def _loadable() -> Iterator[BackEnd[Any]]:
     """Every back end that can be loaded, packages last: they are imported only if no other is the one."""
     yield from map(back_end, BUILT_IN)
-    yield from (e.value for e in extensions(GROUP, BackEnd) if isinstance(e.value, BackEnd))
+    yield from (e.value for e in extensions(BACK_ENDS, BackEnd) if isinstance(e.value, BackEnd))
 
 
 def compiling(wanted: Target, at_hand: Target, name: str | None = None) -> tuple[BackEnd[Any], Target]:

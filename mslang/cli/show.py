@@ -213,7 +213,8 @@ def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
     wanted = LOOPS[-1].name if args.stage == "loops" else args.stage
     if wanted in (FLATTEN, *(p.name for p in passes)) and back_end.passes is not None:
         prepared = back_end.prepared(program, target)
-        return next(print_module(module) for name, module in stages(prepared, target, passes) if name == wanted)
+        steps = stages(prepared, target, passes, back_end.texts)
+        return next(print_module(module) for name, module in steps if name == wanted)
     stage = next((s for s in back_end.stages if s.name == args.stage), None)
     if stage is None:
         known = ", ".join((*FORMS, FLATTEN, *(p.name for p in passes), *(s.name for s in back_end.stages)))

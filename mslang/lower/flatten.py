@@ -42,7 +42,7 @@ from mslang.kernel.visit import map_deep, walk
 from mslang.lower.analysis import accesses
 from mslang.lower.carry import carried_by
 from mslang.lower.fold import fold
-from mslang.lower.instructions import text_for
+from mslang.lower.instructions import LLVM, InstructionTexts, text_for
 from mslang.target.description import Target
 from mslang.transform.analysis.alignment import alignments
 from mslang.transform.analysis.definite_writes import stored_under
@@ -57,19 +57,20 @@ class _Names(NamedTuple):
     """Whether stores to a buffer bypass the caches, where the block says so."""
 
 
-def flatten(p: Program, target: Target, checked: bool = False) -> Module:
+def flatten(p: Program, target: Target, checked: bool = False, texts: InstructionTexts = LLVM) -> Module:
     """The program's statements with every block replaced by what it does, and its buffers allocated around all of them.
 
     Args:
         p: a concrete program.
-        target: decides which text an instruction has.
+        target: what instructions are for.
         checked: keep blocks and the values of their axes as `Within`, for reports.
+        texts: those that implement instructions.
 
     Raises:
         MsError: MS405, a view is accessed with too many indices.
         TargetError: MS417, MS418, an instruction exists on other targets only.
     """
-    notes = _Notes(p, target, checked)
+    notes = _Notes(p, target, checked, texts)
     body = _body(p.body, _Names({}, {}, {}), notes)
     known = carried_by(p)
     carried = (notes.carried | known.between) - known.never
@@ -92,9 +93,9 @@ def _own(b: Buffer) -> Buffer:
 class _Notes:
     """What flattening collects; and `let` names made unique, as they are local to their block only."""
 
-    def __init__(self, p: Program, target: Target, checked: bool) -> None:
+    def __init__(self, p: Program, target: Target, checked: bool, texts: InstructionTexts) -> None:
         self.checked = checked
-        self.intrinsics, self.target = recorded(p), target
+        self.intrinsics, self.target, self.texts = recorded(p), target, texts
         self.buffers = list(p.allocs)
         self.carried: set[tuple[str, str]] = set()
         self.taken = set(used_names(p))
@@ -231,7 +232,7 @@ def _atomically(store: ir.Store, update: Update, names: _Names) -> Body:
 def _instruction(s: Block, meaning: Body, names: _Names, notes: _Notes) -> Body:
     """The body of a block for the target: its instruction, or the statements themselves."""
     record = notes.intrinsics.get(intrin_of(s) or "")
-    text = None if record is None else text_for(record, notes.target)
+    text = None if record is None else text_for(record, notes.target, notes.texts)
     if record is None or text is None:
         return meaning
     views = [v.buffer for v in s.views[len(s.views) - len(record.params) :]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.ir.expr import Const, Expr, Load
@@ -13,8 +13,18 @@ from mslang.ir.intrin import Formal, Guard, Recorded
 from mslang.kernel.nodes import Invoke
 from mslang.target.description import Target
 
-BACKENDS = {"cpu": "llvm", "cuda": "cuda"}
-"""The back end of each kind of target."""
+
+class InstructionTexts(NamedTuple):
+    """Which texts implement instructions: those of a back end (`impl NAME`), or, without a name, of any.
+
+    `required`: an instruction without such a text is refused; else the body of its block is compiled.
+    """
+
+    back_end: str | None = None
+    required: bool = True
+
+
+LLVM, CUDA = InstructionTexts("llvm"), InstructionTexts("cuda")
 
 _COMPARISON = re.compile(r"([A-Za-z_]\w*) (==|!=|<=|>=|<|>) (\S+)")
 
@@ -28,18 +38,18 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def text_for(record: Recorded, target: Target) -> str | None:
+def text_for(record: Recorded, target: Target, texts: InstructionTexts = LLVM) -> str | None:
     """The text that is an intrinsic on a target; None where the body of the block is compiled in its place.
 
     Raises:
         TargetError: MS417, nothing implements it for the back end; MS418, the target lacks it.
     """
-    backend = BACKENDS.get(target.kind, target.kind)
     lacking = None if record.guard is None else why_lacking(record.guard, target)
-    text = record.texts.get(backend)
+    name = next(iter(record.texts), None) if texts.back_end is None else texts.back_end
+    text = None if name is None else record.texts.get(name)
     if lacking is None and text is not None:
         return text
-    if record.emulated:
+    if record.emulated or (lacking is None and not texts.required):
         return None
     if lacking is not None:
         raise TargetError(
@@ -54,9 +64,9 @@ def text_for(record: Recorded, target: Target) -> str | None:
     raise TargetError(
         problem(
             "MS417",
-            f"nothing implements the instruction `{record.name}` for the back end `{backend}`",
+            f"nothing implements the instruction `{record.name}` for the back end `{name}`",
             why=f"there are implementations for: {', '.join(record.texts) or 'none'}",
-            help=f'give the intrinsic an `impl {backend} """…"""`, or an implementation as a program',
+            help=f'give the intrinsic an `impl {name} """…"""`, or an implementation as a program',
         )
     )
 

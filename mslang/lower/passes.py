@@ -22,6 +22,7 @@ from mslang.lower.atomics import plain
 from mslang.lower.auto_unroll import auto_unrolled
 from mslang.lower.flatten import flatten
 from mslang.lower.init import hoist
+from mslang.lower.instructions import LLVM, InstructionTexts
 from mslang.lower.pipeline import pipelined
 from mslang.lower.place import place
 from mslang.lower.predicates import resolve
@@ -91,7 +92,14 @@ SYMBOLIC = LOOPS[:-1]
 """The passes that take decisions without values: those before predicates are resolved."""
 
 
-def lower(program: Program, target: Target, *, checked: bool = False, passes: Sequence[Pass] = PASSES) -> Module:
+def lower(
+    program: Program,
+    target: Target,
+    *,
+    checked: bool = False,
+    passes: Sequence[Pass] = PASSES,
+    texts: InstructionTexts = LLVM,
+) -> Module:
     """What a concrete program does, as functions of loops over placed buffers.
 
     Args:
@@ -100,13 +108,14 @@ def lower(program: Program, target: Target, *, checked: bool = False, passes: Se
         checked: for a build that compares accesses with the shapes of buffers: these stay whole, and statements know
             their block and its axes, so that a report names them.
         passes: what is done to the program's statements once they are free of blocks.
+        texts: those that implement instructions.
 
     Raises:
         MsError: MS406, a decision of the program has no value; MS405, a view is accessed with too many indices; MS409,
             a buffer's elements are vectors.
         TargetError: MS417, MS418, the target lacks an instruction of the program.
     """
-    module = _start(program, target, checked)
+    module = _start(program, target, checked, texts)
     for p in passes:
         module = p.run(module, target)
     return module
@@ -122,29 +131,32 @@ def lower_symbolic(program: Program, target: Target) -> Module:
         MsError, TargetError: as `lower`, without MS406.
     """
     _check_types(program)
-    module = flatten(auto_unrolled(program), target, False)
+    # Nothing is printed of it, so that it does not matter whose text an instruction is.
+    module = flatten(auto_unrolled(program), target, texts=InstructionTexts())
     for p in SYMBOLIC:
         module = p.run(module, target)
     return module
 
 
-def stages(program: Program, target: Target, passes: Sequence[Pass] = PASSES) -> Iterator[tuple[str, Module]]:
+def stages(
+    program: Program, target: Target, passes: Sequence[Pass] = PASSES, texts: InstructionTexts = LLVM
+) -> Iterator[tuple[str, Module]]:
     """The module before all passes, as `flatten`, and after each, with the name of the pass.
 
     Raises:
         MsError, TargetError: as `lower`.
     """
-    module = _start(program, target, False)
+    module = _start(program, target, False, texts)
     yield FLATTEN, module
     for p in passes:
         module = p.run(module, target)
         yield p.name, module
 
 
-def _start(program: Program, target: Target, checked: bool) -> Module:
+def _start(program: Program, target: Target, checked: bool, texts: InstructionTexts) -> Module:
     _check_decided(program)
     _check_types(program)
-    return flatten(auto_unrolled(program), target, checked)
+    return flatten(auto_unrolled(program), target, checked, texts)
 
 
 def _check_types(program: Program) -> None:

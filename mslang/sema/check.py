@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from mslang.diagnostics import Diagnostic, MsError, Span
-from mslang.sema.intrin import BACKENDS, intrin_faults
+from mslang.sema.intrin import implementing, intrin_faults
 from mslang.sema.library_names import library_help
 from mslang.sema.module import Found, Module, Thing, Whole, role_of
 from mslang.sema.native import TARGET_KINDS, Native
@@ -87,8 +87,8 @@ def _intrin(module: Module, item: tree.Intrin) -> Iterator[Diagnostic]:
     for impl in item.impls:
         if impl.body is not None:
             yield from checked(as_program(item, impl.body), consts_of(module, item))
-        elif impl.backend is not None and impl.backend.text not in BACKENDS:
-            yield unknown("MS124", impl.backend, "back end", impl.backend.text, BACKENDS)
+        elif impl.backend is not None and impl.backend.text not in (known := implementing()):
+            yield unknown("MS124", impl.backend, "back end", impl.backend.text, known)
     yield from intrin_faults(item)
 
 

@@ -6,6 +6,7 @@ from pathlib import PurePath
 from textwrap import dedent
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
+from mslang.extensions import BACK_ENDS, declared
 from mslang.ir.intrin import PLACEHOLDER, Guard, Intrin
 from mslang.ir.program import Program
 from mslang.resources import stdlib_folder
@@ -18,8 +19,11 @@ from mslang.syntax import tree
 OWN_NAMES = frozenset({"entry", "lane"})
 """What a text may name besides operands: the label of its first block (LLVM), the number of the thread (CUDA)."""
 
-BACKENDS = ("cuda", "llvm", "c")
-"""Back ends that an implementation may be the text of."""
+
+def implementing() -> tuple[str, ...]:
+    """The back ends that an implementation may be the text of: the built-in ones, those of packages, and `c` for one
+    that is made in Python."""
+    return tuple(dict.fromkeys(("cuda", "llvm", "c", *declared(BACK_ENDS))))
 
 
 def intrin_from(found: Found, name: str) -> Intrin:

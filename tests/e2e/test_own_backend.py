@@ -46,6 +46,43 @@ def test_a_packed_parameter_a_buffer_and_a_dynamic_size(monkeypatch):
     assert (ms.build(candidate, backend=PLAIN_C)(a, w) == a @ w).all()
 
 
+INSTRUCTION = '''
+intrin twice(x: f32[4], out y: f32[4]) on cpu {
+    desc { block t[i: 4] { y[i] = x[i] * 2.0 } }
+    impl NAME """TEXT"""
+}
+program p(A: f32[8], out B: f32[8]) { block b[i: 8] { B[i] = A[i] * 2.0 } }
+schedule s for p {
+    let o, l = b.i.split([_, 4])
+    l.tensorize(twice)
+}
+'''
+
+
+def test_an_instruction_has_the_text_of_the_back_end(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    from own_backend.plain_c import PLAIN_C
+
+    # The text computes something else than the description, so that it shows which of them runs.
+    loop = "for (int l = 0; l < 4; l++) {y}[l] = {x}[l] * 3;"
+    candidate = ms.parse(INSTRUCTION.replace("NAME", "c").replace("TEXT", loop)).space("s").sample(0)
+    a = np.arange(8, dtype=np.float32)
+    assert (ms.build(candidate, backend=PLAIN_C, allow_native=True)(a) == a * 3).all()
+    with pytest.raises(ms.MsError, match="may do anything"):
+        ms.build(candidate, backend=PLAIN_C)
+    with pytest.raises(ms.MsError, match="back end `llvm`"):
+        ms.build(candidate)
+
+
+def test_an_instruction_without_a_text_is_what_it_means(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    from own_backend.plain_c import PLAIN_C
+
+    candidate = ms.parse(INSTRUCTION.replace("NAME", "llvm").replace("TEXT", "; nothing")).space("s").sample(0)
+    a = np.arange(8, dtype=np.float32)
+    assert (ms.build(candidate, backend=PLAIN_C)(a) == a * 2).all()
+
+
 def test_every_verb_knows_it_once_installed(tmp_path):
     site = tmp_path / "site"
     site.mkdir()

@@ -11,6 +11,7 @@ import msgspec
 import mslang as ms
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.ir.expr import Binary, Cast, Const, Expr, Load, Select, Symbol, Unary, Var, dtype_of
+from mslang.ir.intrin import PLACEHOLDER
 from mslang.ir.program import Buffer
 from mslang.kernel.nodes import Allocate, Body, For, If, Invoke, Let, Module, Stmt, Store, Within
 from mslang.lower.layout import row_major
@@ -34,10 +35,10 @@ class CSource(msgspec.Struct, frozen=True):
 
 
 class Printer:
-    """Prints a module; `buffers` are those in scope, by name."""
+    """Prints a module; `buffers` are those in scope, by name. `native`: texts of `impl c` are trusted."""
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    def __init__(self, module: Module, native: bool) -> None:
+        self.module, self.native = module, native
         self.buffers: dict[str, Buffer] = {p.buffer.name: p.buffer for p in module.params}
 
     def text(self) -> str:
@@ -69,9 +70,18 @@ class Printer:
                 self.buffers[b.name] = b
                 size = " * ".join(f"({self.value(e)})" for e in b.shape) or "1"
                 return f"{{ {TYPES[b.dtype]} {c(b.name)}[{size}];\n{self.body(body)}}}\n"
-            case Within(body=body) | Invoke(meaning=body):
+            case Within(body=body):
                 return self.body(body)
+            case Invoke():
+                return self.instruction(s)
         raise unsupported(s)
+
+    def instruction(self, s: Invoke) -> str:
+        """The text of an `impl c`, in which `{x}` is the address of the operand's first element."""
+        if not self.native:
+            raise MsError(problem("MS422", f"the C text of `{s.name}` may do anything", help="allow native code"))
+        addresses = {p.name: f"(&{self.value(e)})" for p, e in zip(s.params, s.operands, strict=True)}
+        return PLACEHOLDER.sub(lambda found: addresses[found[1]], s.text) + "\n"
 
     def element(self, name: str, indices: tuple[Expr, ...]) -> str:
         """An element of a buffer."""
@@ -120,7 +130,7 @@ def printed(module: Module, target: Target, options: ms.Options) -> CSource:
     if module.checked:
         raise MsError(problem("MS441", "the plain C back end does not check accesses", help="leave out `checked`"))
     signature = Signature(module.name, tuple(map(Parameter.of, module.params)), module.dynamic)
-    return CSource(Printer(module).text(), signature)
+    return CSource(Printer(module, options.allow_native).text(), signature)
 
 
 def loaded(source: CSource) -> FunctionKernel:

@@ -129,6 +129,7 @@ CUDA = BackEnd(
     version,
     passes=passes,
     plain=False,
+    emulates=False,
     default=scheduled,
     finish=finish,
     prepare=shared_out,

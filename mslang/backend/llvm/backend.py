@@ -86,6 +86,7 @@ LLVM = BackEnd(
     load_object,
     version,
     cpu_passes,
+    emulates=False,
     checks=True,
     unavailable=lacking,
     stages=(Stage("llvm", "the LLVM module", _llvm), Stage("asm", "the machine code", _assembly, lines=True)),

@@ -22,6 +22,7 @@ from mslang.lower.gpu.vectors import vectorized
 from mslang.lower.gpu.vthreads import interleaved
 from mslang.lower.gpu.warps import exchanged
 from mslang.lower.init import hoist
+from mslang.lower.instructions import CUDA
 from mslang.lower.passes import Pass
 from mslang.target.description import Target
 from mslang.transform.analysis.threads import require_one_index
@@ -65,4 +66,4 @@ def lower(program: Program, target: Target) -> Module:
         require_one_index(program, "lower")
     except ScheduleError as error:
         raise TargetError(error.diagnostic) from error
-    return passes.lower(prepared(program), target, passes=PASSES)
+    return passes.lower(prepared(program), target, passes=PASSES, texts=CUDA)

@@ -9,7 +9,8 @@ from mslang.diagnostics import MsError, TargetError
 from mslang.ir.expr import Const
 from mslang.ir.intrin import Formal, Guard, Recorded
 from mslang.kernel.print import print_module
-from mslang.lower.instructions import text_for, why_lacking
+from mslang.lower.instructions import CUDA as CUDA_TEXTS
+from mslang.lower.instructions import InstructionTexts, text_for, why_lacking
 from mslang.lower.passes import lower
 from mslang.runtime.kernel import load
 from mslang.sema.intrin import parse_intrin
@@ -172,8 +173,10 @@ def test_no_text_for_the_back_end():
 def test_what_can_be_emulated_is_compiled_as_it_is():
     record = Recorded("x", (Formal("a", "f32"),), Guard("cuda", ("sm >= 70",)), True, {"cuda": "f({a});"})
     assert text_for(record, host()) is None
+    assert text_for(record, host(), CUDA_TEXTS) is None
     ampere = replace(CUDA, extra=(("arch", "sm_80"),))
-    assert text_for(record, ampere) == "f({a});"
+    assert text_for(record, ampere, CUDA_TEXTS) == text_for(record, ampere, InstructionTexts()) == "f({a});"
+    assert text_for(record, ampere) is None
 
 
 @pytest.mark.parametrize(
