@@ -40,13 +40,6 @@ from typing import Any
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """Libraries read these when they are loaded; the affinity bounds mslang's own pool."""
 
-DOTS = {"f32": 1.0, "i8": 4.0, "bf16": 2.0}
-"""Operations a second of an element type's dot products on vectors (VNNI, AVX512-BF16), as a multiple of f32's."""
-
-TILES = {"i8": ("amx-int8", 32.0), "bf16": ("amx-bf16", 16.0)}
-"""The same on matrix tiles, and the feature that it takes: 16 cycles for 16 × 16 × 64 bytes, where vectors of AVX-512
-make 32 multiply-adds of f32 a cycle."""
-
 SAMPLE = 0.004
 """Seconds of a warm sample."""
 
@@ -226,11 +219,9 @@ def roofline(program: Any, unit: str, target: Any) -> tuple[float, str]:
     from mslang.target.limits import measured_limits
     from mslang.tune.verification import shape_of
 
-    limits = measured_limits(target)
+    limits = measured_limits(target, unit)
     moved = sum(math.prod(shape_of(p.given)) * size_of(p.given.dtype) for p in program.params)
-    feature, on_tiles = TILES.get(unit, ("", 0.0))
-    rate = on_tiles if feature and target.has(feature) else DOTS[unit]
-    computing = flops(program) / (limits.peak * rate)
+    computing = flops(program) / limits.peak
     moving = moved / limits.bandwidth if moved > target.l3 else 0.0
     return max((computing, "arithmetic"), (moving, "memory"))
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from mslang.ir.program import Program, Store
 from mslang.ir.visit import walk
 from mslang.ir.work import operations
+
+_WHOLE = {"f32", "f64"}
+"""The types whose peak is measured, so that times can be checked against it; that of others follows from f32's."""
 
 MARGIN = 1.25
 """Rates above this multiple of the measured peak are rejected. The margin allows for errors of the peak itself."""
@@ -14,18 +18,31 @@ MARGIN = 1.25
 _NOT_NUMBERS = {"i32", "i64", "u32", "u64", "bool"}
 """Types of indices and flags: they take part in no arithmetic that counts."""
 
+_NARROW: Mapping[str, tuple[frozenset[str], frozenset[str]]] = MappingProxyType(
+    {
+        "i8": (frozenset({"i8", "u8"}), frozenset({"i32"})),
+        "bf16": (frozenset({"bf16"}), frozenset({"f32", "bf16"})),
+        "f16": (frozenset({"f16"}), frozenset({"f32", "f16"})),
+    }
+)
+"""The types whose products have instructions of their own: those of the operands, and of the sums and results."""
+
 
 def rated_dtype(program: Program) -> str | None:
-    """The element type whose peak bounds a program: `"f32"`, `"f64"`, or None where no peak is known.
+    """The element type whose peak bounds a program, or None where no peak is known.
 
-    Narrow types have instructions of their own (dot products of bytes, bf16 and f16), which pass the peak of f32; so a
-    program with such a buffer is not rated, nor is one that stores integers.
+    It is `"f32"` or `"f64"` where all numbers are, or a narrow type (`"i8"`, `"bf16"`, `"f16"`) where operands are and
+    only sums and results are wider. Programs that store other integers are not rated.
     """
     buffers = {b.name: b.dtype for b in (*(p.buffer for p in program.params), *program.allocs)}
     stored = {buffers.get(s.buffer, "") for s in walk(program.body) if isinstance(s, Store)}
-    floats = set(buffers.values()) - _NOT_NUMBERS
-    found = floats.pop() if len(floats) == 1 else None
-    return found if found in ("f32", "f64") and stored == {found} else None
+    numbers = set(buffers.values()) - _NOT_NUMBERS
+    if len(numbers) == 1 and numbers <= _WHOLE and stored == numbers:
+        return numbers.pop()
+    for dtype, (operands, results) in _NARROW.items():
+        if numbers & operands and numbers <= operands | results and stored <= results:
+            return dtype
+    return None
 
 
 class Roofline:
@@ -37,7 +54,7 @@ class Roofline:
     """
 
     def __init__(self, program: Program, peak: Callable[[bool], float] | None) -> None:
-        self._operations = operations(program) if rated_dtype(program) is not None else None
+        self._operations = operations(program) if rated_dtype(program) in _WHOLE else None
         self._measure = peak
         self._peak: float | None = None
         self._again = True

@@ -58,6 +58,26 @@ def test_an_unknown_machine_is_refused():
     assert caught.value.diagnostic.code == "MS402"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "features", "times"),
+    [
+        ("i8", ("avx512vnni",), 4),
+        ("i8", ("avx512vnni", "amx-int8"), 32),
+        ("i8", (), 2),
+        ("bf16", ("avx512bf16",), 2),
+        ("bf16", ("avx512bf16", "amx-bf16"), 16),
+        ("f16", (), 1),
+    ],
+)
+def test_the_peak_of_a_narrow_type_follows_from_its_instructions(
+    tmp_path: Path, dtype: str, features: tuple[str, ...], times: int
+):
+    target = msgspec.structs.replace(host(), features=features)
+    whole, narrow = (measured_limits(target, d, folder=tmp_path) for d in ("f32", dtype))
+    assert narrow.peak == times * whole.peak and narrow.peak_core == times * whole.peak_core
+    assert narrow.bandwidth == whole.bandwidth
+
+
 def test_measured_limits_are_kept(tmp_path: Path):
     first = measured_limits(folder=tmp_path)
     assert 0 < first.peak_core <= first.peak
