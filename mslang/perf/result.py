@@ -82,15 +82,19 @@ def cells(profile: KernelProfile) -> Iterator[tuple[str, ...]]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
+    # What is left of a time that was mostly the clock's gives no rate.
+    rate, of_peak, traffic, of_bandwidth = (
+        (None,) * 4 if row.uncertain else (row.rate, row.of_peak, row.traffic, row.of_bandwidth)
+    )
     return (
         "  " * row.depth + row.name,
         ("~" if row.uncertain else "") + _time(row.seconds),
         _percent(row.share),
         str(row.entries),
-        "" if not row.rate else f"{row.rate / 1e9:.3g}",
-        "" if not row.of_peak else _percent(row.of_peak),
-        "" if row.traffic is None else f"{row.traffic / 1e9:.3g}",
-        "" if row.of_bandwidth is None else _percent(row.of_bandwidth),
+        "" if not rate else f"{rate / 1e9:.3g}",
+        "" if not of_peak else _percent(of_peak),
+        "" if traffic is None else f"{traffic / 1e9:.3g}",
+        "" if of_bandwidth is None else _percent(of_bandwidth),
         ", ".join(row.blocks[:3]) + (", …" if len(row.blocks) > 3 else ""),
         row.line or "",
     )

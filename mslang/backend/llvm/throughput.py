@@ -31,10 +31,38 @@ _ONE = {"loads": "load", "stores": "store", "calls": "call"}
 _SCALAR = re.compile(r"s[sdh]$")
 _BITS = {"x": 128, "y": 256, "z": 512}
 
-FUSED_A_CYCLE, LOADS_A_CYCLE, STORES_A_CYCLE, INSTRUCTIONS_A_CYCLE = 2, 2, 1, 6
-"""The core that bounds are for: two units of fused multiply-adds, two loads and a store of the full width, six
-instructions issued. Sources: Intel, Optimization Reference Manual (Golden Cove); AMD, Software Optimization Guide for
-Zen 4, whose units of 512 bits take two cycles."""
+
+class Core(msgspec.Struct, frozen=True):
+    """What a core begins in a cycle: multiply-adds and other arithmetic, loads, stores, instructions of any kind."""
+
+    arithmetic: float = 2
+    loads: float = 2
+    stores: float = 1
+    instructions: float = 6
+
+    def __str__(self) -> str:
+        return (
+            f"{self.arithmetic:g} multiply-adds, {self.loads:g} loads, {self.stores:g} stores, "
+            f"{self.instructions:g} instructions"
+        )
+
+
+FULL_WIDTH, HALF_WIDTH = Core(), Core(1, 1, 0.5)
+"""Cores whose units are as wide as their vectors, and those with units of half the width. Sources: Intel, Optimization
+Reference Manual (Golden Cove); AMD, Software Optimization Guide for Zen 4."""
+
+_HALF = {"znver4": 512}
+"""Processors that take two passes for vectors of so many bits."""
+
+
+def core_of(target: Target, bits: int) -> Core:
+    """What the core of a target does in a cycle with vectors of so many bits.
+
+    >>> from mslang.target.description import AVX512
+    >>> core_of(AVX512, 512).arithmetic
+    2
+    """
+    return HALF_WIDTH if _HALF.get(target.cpu) == bits else FULL_WIDTH
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -112,26 +140,25 @@ def estimate(body: Sequence[str], target: Target) -> Iterator[str]:
     yield f"{counts.instructions} instructions: {listed or 'none accesses memory'}"
     yield from _warnings(counts, target)
     simulated = None if counts.calls else simulate(tuple(body), target)
-    if simulated is not None:
+    core = core_of(target, counts.bits)
+    cycles, by = bound(counts, core)
+    # The model of another processor may have wider units.
+    if simulated is not None and cycles <= simulated.cycles:
         yield (
             f"{simulated.cycles:.4g} cycles an iteration, {simulated.instructions_a_cycle:.2f} instructions a cycle, "
             f"at least {simulated.bound:.4g} cycles by its units (llvm-mca, {simulated.model}; all data in L1)"
         )
     else:
-        cycles, by = bound(counts)
-        yield (
-            f"at least {cycles:.4g} cycles an iteration, by {by} (assumed a cycle: {FUSED_A_CYCLE} multiply-adds, "
-            f"{LOADS_A_CYCLE} loads, {STORES_A_CYCLE} store, {INSTRUCTIONS_A_CYCLE} instructions; all data in L1)"
-        )
+        yield f"at least {cycles:.4g} cycles an iteration, by {by} (assumed a cycle: {core}; all data in L1)"
 
 
-def bound(counts: Counts) -> tuple[float, str]:
+def bound(counts: Counts, core: Core = FULL_WIDTH) -> tuple[float, str]:
     """The least cycles of an iteration, and which kind of instruction needs them."""
     return max(
-        (counts.instructions / INSTRUCTIONS_A_CYCLE, "its instructions"),
-        ((counts.fused + counts.arithmetic) / FUSED_A_CYCLE, "its arithmetic"),
-        (counts.loads / LOADS_A_CYCLE, "its loads"),
-        (counts.stores / STORES_A_CYCLE, "its stores"),
+        (counts.instructions / core.instructions, "its instructions"),
+        ((counts.fused + counts.arithmetic) / core.arithmetic, "its arithmetic"),
+        (counts.loads / core.loads, "its loads"),
+        (counts.stores / core.stores, "its stores"),
     )
 
 

@@ -295,6 +295,20 @@ def test_wrong_use_is_json_where_that_is_asked_for(words: list[str], good: Path,
     assert said.err.startswith("error[MS701]: ") and not said.out
 
 
+def test_where_the_time_goes(good: Path, capsys: Captured) -> None:
+    assert status("run", "good.ms:s", "--profile") == 0
+    table = capsys.readouterr().out
+    assert "good.ms:2" in table and "of peak" in table
+    # The clock takes longer than the eight products: no rate is made up of what is left.
+    assert "GFLOP/s" in table and not any("%" in line.partition("100 %")[2] for line in table.splitlines())
+    assert status("run", "good.ms:s", "--profile", "--part", "i0", "--json") == 0
+    run, profile = map(json.loads, capsys.readouterr().out.splitlines())
+    assert run["kind"] == "run" and profile["kind"] == "profile"
+    assert [r["name"] for r in profile["rows"]] == ["p", "i0"]
+    assert status("run", "good.ms:s", "--profile", "--part", "nowhere") == 1
+    assert "MS710" in capsys.readouterr().err
+
+
 def test_the_kernel_after_each_pass_is_shown(good: Path, capsys: Captured) -> None:
     shown = {}
     for stage in ("flatten", *(p.name for p in PASSES), "loops"):

@@ -6,12 +6,13 @@ import re
 import shutil
 
 import pytest
+from msgspec.structs import replace
 
 from mslang.backend.backend import Options
 from mslang.backend.llvm.backend import LLVM
 from mslang.backend.llvm.compile import Executable, compile
 from mslang.backend.llvm.listing import innermost, instructions, listing
-from mslang.backend.llvm.throughput import bound, counted, estimate, simulate
+from mslang.backend.llvm.throughput import bound, core_of, counted, estimate, simulate
 from mslang.kernel.nodes import Module
 from mslang.target.description import AVX512, Target
 from tests.unit.lower.programs import packed_gemm
@@ -110,6 +111,16 @@ def test_the_bound_is_by_the_kind_that_needs_most_cycles():
     tile = ["vmovups\t(%rax), %zmm0"] * 4 + ["vfmadd231ps\t%zmm0, %zmm1, %zmm2"] * 24 + ["jne\t.L"]
     assert bound(counted(tile)) == (12.0, "its arithmetic")
     assert bound(counted(["vmovups\t(%rax), %zmm0"] * 6))[0] == 3.0
+
+
+@pytest.mark.parametrize(("cpu", "register", "cycles"), [("znver4", "z", 24), ("znver4", "y", 12), ("", "z", 12)])
+def test_units_of_half_the_width_take_two_cycles(cpu: str, register: str, cycles: int):
+    tile = [f"vfmadd231ps\t%{register}mm0, %{register}mm1, %{register}mm{n}" for n in range(2, 26)]
+    target = replace(AVX512, cpu=cpu)
+    assert bound(counted(tile), core_of(target, {"y": 256, "z": 512}[register])) == (cycles, "its arithmetic")
+    # Also where the model that llvm-mca has is another one, with wider units.
+    (said,) = (line for line in estimate(tile, target) if "cycles an iteration" in line)
+    assert float(re.search(r"([\d.]+) cycles an iteration", said)[1]) >= cycles  # type: ignore[index]
 
 
 @pytest.mark.skipif(shutil.which("llvm-mca") is None, reason="llvm-mca is not installed")
