@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +28,7 @@ from mslang.cli.common import (
 from mslang.cli.items import require_known, size_names
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.time_limits import seconds_alone, seconds_together
-from mslang.diagnostics import MsError, problem
+from mslang.diagnostics import MsError, TargetError, problem
 from mslang.ir.buckets import at_sizes
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from mslang.tune.job import Built, Prepared
     from mslang.tune.scale import Scale
     from mslang.tune.workers import Workers
+
+LIBRARIES = ("numpy", "torch")
+"""What `--with` takes besides functions: libraries whose own call is made."""
 
 SECONDS = 5.0
 """How long kernels are timed in turn at most, for each of them."""
@@ -71,7 +76,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE.py:FUNCTION",
-        help="a Python function that computes the same, given the arrays by name: a call of NumPy or torch, say",
+        help="a Python function that computes the same, given the arrays by name; or `numpy` or `torch`, for a program "
+        "that is a sum of products",
     )
     parser.add_argument("--seed", type=natural, metavar="N", help="open decisions are drawn from it (default 0)")
     parser.add_argument("--seconds", type=_seconds, default=SECONDS, metavar="N", help="how long to time each at most")
@@ -113,8 +119,9 @@ def run(args: argparse.Namespace) -> int:
     for c in chosen.values():
         require_all_sizes(c.space.program, at, dict(args.sizes))
     _require_one_program(chosen, {} if args.at is None else args.at.sizes)
-    functions = _functions(args.functions, chosen)
-    if len(chosen) + len(functions) < 2:
+    functions = _functions([x for x in args.functions if x not in LIBRARIES], chosen)
+    libraries = _libraries(dict.fromkeys(x for x in args.functions if x in LIBRARIES), first.space.program)
+    if len(chosen) + len(functions) + len(libraries) < 2:
         raise UsageError("a single item cannot be compared", "name another schedule, a --record, or a function --with")
     back_end, target = compiling(first.target, host(), args.backend)
     require_runnable(back_end, target)
@@ -123,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
     with scratch_folder() as folder, Workers(1) as workers:
         job = PrepareJob(plain, target, folder, seed=0, allow_native=args.allow_native, instances=tuple(at))
         prepared = workers.prepare(job)
-        entrants = [*_built(chosen, args, target, workers), *_peers(functions, plain)]
+        entrants = [*_built(chosen, args, target, workers), *_peers(functions, plain), *libraries]
         found = _timed(entrants, folder, args, workers, prepared)
     return _tell(found, scale, args.json)
 
@@ -182,6 +189,28 @@ def _function(text: str) -> tuple[Path, str]:
     if not Path(path).is_file():
         raise UsageError(f"--with: there is no file {path}", "`--with peers.py:matmul`")
     return Path(path).resolve(), name
+
+
+def _libraries(names: Iterable[str], program: Program) -> list[Entrant]:
+    """The calls of libraries that compute the program.
+
+    Raises:
+        UsageError: it is no sum of products; TargetError: MS514, a library is not installed.
+    """
+    from mslang.tune.contraction import contraction_of
+    from mslang.tune.python_function import built_library
+
+    found = []
+    for name in names:
+        contraction = contraction_of(program)
+        if contraction is None:
+            why = f"--with {name}: `{program.name}` is not one sum of products of whole arrays"
+            raise UsageError(why, f"write the call of {name} into a file: `--with peers.py:{program.name}`")
+        if find_spec(name) is None:
+            help = f"{Path(sys.executable).name} -m pip install {name}"
+            raise TargetError(problem("MS514", f"{name} is not installed", help=help))
+        found.append(Entrant(name, program, built_library(name, contraction)))
+    return found
 
 
 def _built(chosen: dict[str, Chosen], args: argparse.Namespace, target: Target, workers: Workers) -> list[Entrant]:

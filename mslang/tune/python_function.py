@@ -17,6 +17,7 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits, Timing, measure
 from mslang.target.description import Target
+from mslang.tune.contraction import Contraction, call_of
 from mslang.tune.job import Built
 
 
@@ -26,6 +27,23 @@ class PythonFunction(msgspec.Struct, frozen=True):
     file: str
     name: str
     written: tuple[str, ...] = ()
+
+
+class LibraryFunction(msgspec.Struct, frozen=True):
+    """The call of a library that computes a sum of products."""
+
+    library: str
+    contraction: Contraction
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The parameter that it writes."""
+        return (self.contraction.output,)
+
+
+def built_library(library: str, contraction: Contraction) -> Built:
+    """The call of a library as what a worker takes for a compiled candidate."""
+    return Built(LibraryFunction(library, contraction), PYTHON)
 
 
 def built_function(file: Path, name: str, program: Program) -> Built:
@@ -46,7 +64,9 @@ def built_function(file: Path, name: str, program: Program) -> Built:
     return Built(PythonFunction(str(file), name, written), PYTHON)
 
 
-def _load(made: PythonFunction) -> Any:
+def _load(made: PythonFunction | LibraryFunction) -> Any:
+    if isinstance(made, LibraryFunction):
+        return _Loaded(made, call_of(made.library, made.contraction))
     spec = importlib.util.spec_from_file_location("mslang_peer", made.file)
     function = None
     if spec is not None and spec.loader is not None:
@@ -61,7 +81,7 @@ def _load(made: PythonFunction) -> Any:
 class _Loaded:
     """The function, to be given its arrays."""
 
-    def __init__(self, made: PythonFunction, function: Callable[..., Any]) -> None:
+    def __init__(self, made: PythonFunction | LibraryFunction, function: Callable[..., Any]) -> None:
         self._made, self._function = made, function
 
     def bind(self, /, **arrays: Any) -> _Bound:
@@ -71,7 +91,9 @@ class _Loaded:
 class _Bound:
     """The function with its arrays."""
 
-    def __init__(self, made: PythonFunction, function: Callable[..., Any], arrays: dict[str, Any]) -> None:
+    def __init__(
+        self, made: PythonFunction | LibraryFunction, function: Callable[..., Any], arrays: dict[str, Any]
+    ) -> None:
         given = _taken(function, arrays, made.written)
         self._call: Callable[[], Any] = lambda: function(**given)
         self._outputs = [arrays[name] for name in made.written]
@@ -120,5 +142,7 @@ def _version() -> str:
     return f"Python {platform.python_version()}"
 
 
-PYTHON: BackEnd[PythonFunction] = BackEnd("python", (), _compile, load=_load, version=_version, passes=None)
+PYTHON: BackEnd[PythonFunction | LibraryFunction] = BackEnd(
+    "python", (), _compile, load=_load, version=_version, passes=None
+)
 """What loads Python functions; no target is served by it."""
