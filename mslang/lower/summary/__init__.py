@@ -1,6 +1,7 @@
 """The nest summary: what a lowered kernel does, in numbers that are expressions over its decisions.
 
-It is computed once for a parametric program. Features, limits of GPUs and code generation read it; putting numbers in
+It is computed once for a parametric program. Features, the draft, limits of machines and profiles read it; code
+generation, for which all numbers are known, reads the kernel itself. Putting numbers in
 gives the numbers of the concrete program, or upper bounds of its footprints where open sizes take fused loops apart
 (`footprint.py`).
 """

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mslang.cli.main import VERBS, main
+from mslang.lower.gpu.lower import PASSES as GPU_PASSES
 from mslang.lower.passes import PASSES
 
 GOOD = """program p[N = 8](A: f32[N], out B: f32[N]) {
@@ -307,6 +308,14 @@ def test_where_the_time_goes(good: Path, capsys: Captured) -> None:
     assert [r["name"] for r in profile["rows"]] == ["p", "i0"]
     assert status("run", "good.ms:s", "--profile", "--part", "nowhere") == 1
     assert "MS710" in capsys.readouterr().err
+
+
+def test_the_kernel_after_each_pass_for_a_gpu_is_shown(good: Path, capsys: Captured) -> None:
+    shown = {}
+    for stage in ("flatten", *(p.name for p in GPU_PASSES)):
+        assert status("show", "good.ms:p", "--set", "N=64", "--target", "sm_80", "--stage", stage) == 0
+        shown[stage] = capsys.readouterr().out
+    assert "threadIdx.x" in shown["vectorize"] and shown["flatten"] != shown["launches"]
 
 
 def test_the_kernel_after_each_pass_is_shown(good: Path, capsys: Captured) -> None:
