@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace
 
 from mslang.api.arguments import (
     compiler_of,
@@ -15,10 +17,10 @@ from mslang.api.arguments import (
     require_lists,
     require_numbers,
     require_seconds,
-    require_seed,
     require_weights,
     space_in,
 )
+from mslang.api.searching import callbacks_of, named_or_own, settings_of, workers_of
 from mslang.api.source import Source
 from mslang.backend.backend import BackEnd
 from mslang.brevity import brief
@@ -30,6 +32,9 @@ from mslang.target.description import Target
 
 if TYPE_CHECKING:
     from mslang.ir.buckets import Bucket
+    from mslang.search.features.extractor import Extractor
+    from mslang.search.models.registry import Factory as ModelFactory
+    from mslang.search.strategy import Factory as StrategyFactory
     from mslang.tune.builder import Builder
     from mslang.tune.callbacks import Callback
     from mslang.tune.progress import Event
@@ -50,11 +55,18 @@ def tune(
     workers: int | None = None,
     target: Target | str | None = None,
     database: str | os.PathLike[str] = ".mslang/records.db",
+    resume: bool = False,
+    strategy: StrategyFactory | str = "auto",
+    cost_model: ModelFactory | str | None = None,
+    features: Extractor | str | None = None,
+    cache: Literal["warm", "cold"] | None = None,
     listen: Callable[[Event], None] = lambda _: None,
+    callbacks: Iterable[Callback] = (),
+    log: str | os.PathLike[str] | None = None,
     allow_native: bool = False,
     backend: BackEnd[Any] | str | None = None,
-    builder: Builder | None = None,
-    runner: Runner | None = None,
+    builder: Builder | str | None = None,
+    runner: Runner | str | None = None,
 ) -> Tuned:
     """Search for the fastest schedule, measuring on this machine; see `mslang.tune.tune.tune`.
 
@@ -69,11 +81,22 @@ def tune(
         workers: processes that compile.
         target: the machine or its name (default: this one).
         database: the record store's file.
+        resume: go on with the last run of the space, with its seed, strategy, cost model and features.
+        strategy: chooses the candidates: a name, or a function from a `Problem` (`mslang.search.strategy`).
+        cost_model: ranks them: a name, or a function of the features' names and a seed (`mslang.search.models.model`;
+            default: XGBoost where it is installed).
+        features: what the cost model learns from (`mslang.search.features.extractor`; default: `"per-store"`).
+        cache: time with warm or cold caches (default: warm; on a GPU cold).
         listen: called with each event.
+        callbacks: called with each event, after `listen`; an error in one is a warning (MS545).
+        log: a folder in which a log of each search is kept.
         allow_native: that of `build`.
         backend: that of `build`; worker processes import its functions.
         builder: compiles candidates in worker processes (default: the back end; `mslang.tune.builder`).
         runner: verifies and times them there (default: wall time; `mslang.tune.runner`).
+
+    A strategy, a cost model, features, a builder and a runner of one's own are given as a value, or by name where a
+    package that `ms.allowing` allows declares them.
 
     Raises:
         MsError: there is nothing to tune, or the search cannot begin.
@@ -84,14 +107,16 @@ def tune(
     """
     from mslang.tune.budget import Budget
     from mslang.tune.result import Tuned
-    from mslang.tune.task import Settings, Task
+    from mslang.tune.task import Task
     from mslang.tune.tasks import default_of, over_whole_range
     from mslang.tune.tune import tune as run
 
     made_by, machine = compiler_of(backend, target)
     require_numbers("tune", trials=trials, patience=patience, workers=workers)
     require_seconds("tune", seconds)
-    require_seed("tune", seed)
+    settings = settings_of("tune", seed, strategy, cost_model, features, cache)
+    compiles, measures = workers_of("tune", builder, runner)
+    called = callbacks_of("tune", callbacks, log)
     searched = space_in(space, machine)
     task = Task(
         searched.program,
@@ -100,14 +125,22 @@ def tune(
         "python",
         allow_native=allow_native,
         backend=made_by,
-        builder=builder,
-        runner=runner,
+        builder=compiles,
+        runner=measures,
     )
     task = over_whole_range(task)
-    settings = Settings(seed, Budget(trials, seconds, patience))
     # What the program would get without tuning is timed along with the best, so that tuning gives nothing slower.
     beside = None if isinstance(space, Space) else default_of(task)
-    done = run(task, settings, database=Path(database), workers=workers, incumbent=beside, listen=listen)
+    done = run(
+        task,
+        replace(settings, budget=Budget(trials, seconds, patience)),
+        database=Path(database),
+        workers=workers,
+        resume=resume,
+        incumbent=beside,
+        listen=listen,
+        callbacks=called,
+    )
     return Tuned(task, done)
 
 
@@ -125,11 +158,17 @@ def tune_all(
     target: Target | str | None = None,
     database: str | os.PathLike[str] = ".mslang/records.db",
     resume: bool = False,
+    strategy: StrategyFactory | str = "auto",
+    cost_model: ModelFactory | str | None = None,
+    features: Extractor | str | None = None,
+    cache: Literal["warm", "cold"] | None = None,
     listen: Callable[[Event], None] = lambda _: None,
     callbacks: Iterable[Callback] = (),
     log: str | os.PathLike[str] | None = None,
     allow_native: bool = False,
     backend: BackEnd[Any] | str | None = None,
+    builder: Builder | str | None = None,
+    runner: Runner | str | None = None,
 ) -> dict[str, Tuned]:
     """Tune several programs with one budget; see `mslang.tune.tune.tune_all`.
 
@@ -143,8 +182,6 @@ def tune_all(
         trials: candidates to try in all (default: 64 for each).
         patience: a task is over after so many candidates without a faster one.
         resume: go on with the last run of each.
-        callbacks: called with each event, after `listen`; an error in one is a warning (MS545).
-        log: a folder in which a log of each search is kept.
 
     The other arguments are those of `ms.tune`. Returns what was found, by name.
 
@@ -156,11 +193,10 @@ def tune_all(
     mslang.diagnostics.MsError: error[MS706]: `ms.tune_all` was given nothing to tune...
     """
     from mslang.tune.budget import Budget
-    from mslang.tune.log_folder import LogFolder
     from mslang.tune.result import Tuned
     from mslang.tune.session import Item
-    from mslang.tune.task import Settings, Task
-    from mslang.tune.task_scheduler import scheduler_named
+    from mslang.tune.task import Task
+    from mslang.tune.task_scheduler import TaskScheduler, scheduler_named
     from mslang.tune.tasks import by_bucket, default_of, over_whole_range
     from mslang.tune.tune import tune_all as run
 
@@ -170,7 +206,10 @@ def tune_all(
         raise MsError(problem("MS706", "`ms.tune_all` was given nothing to tune", help="name a program or a space"))
     require_numbers("tune_all", trials=trials, patience=patience, workers=workers)
     require_seconds("tune_all", seconds)
-    require_seed("tune_all", seed)
+    settings = settings_of("tune_all", seed, strategy, cost_model, features, cache)
+    compiles, measures = workers_of("tune_all", builder, runner)
+    called = callbacks_of("tune_all", callbacks, log)
+    shared = named_or_own("tune_all", "scheduler", scheduler, scheduler_named, TaskScheduler, "a task scheduler")
     require_lists("tune_all", likely=likely)
     instances = [likely_instance(x) for x in likely]
     require_weights(weights, items)
@@ -179,7 +218,16 @@ def tune_all(
     buckets = 0
     for name, what in items.items():
         space = space_in(what, machine)
-        whole = Task(space.program, space, machine, "python", allow_native=allow_native, backend=made_by)
+        whole = Task(
+            space.program,
+            space,
+            machine,
+            "python",
+            allow_native=allow_native,
+            backend=made_by,
+            builder=compiles,
+            runner=measures,
+        )
         parts: Iterable[tuple[Task, Bucket | None]] = [(over_whole_range(whole), None)]
         if not isinstance(what, Space):
             parts = by_bucket(whole, instances, lambda p: automatic_space(p, machine))
@@ -192,16 +240,15 @@ def tune_all(
         why = "it goes with programs that have sizes known only at the call"
         said = f"`likely` of `ms.tune_all` has {brief(repr(likely[0]))}"
         raise MsError(problem("MS706", said, why=why))
-    named = [(getattr(each, "__name__", type(each).__name__), each) for each in callbacks]
     found = run(
         made,
-        Settings(seed, Budget(64 * len(made) if trials is None else trials, seconds, patience)),
+        replace(settings, budget=Budget(64 * len(made) if trials is None else trials, seconds, patience)),
         database=Path(database),
-        scheduler=scheduler_named(scheduler) if isinstance(scheduler, str) else scheduler,
+        scheduler=shared,
         workers=workers,
         resume=resume,
         listen=listen,
-        callbacks=[*named, *([] if log is None else [("log folder", LogFolder(Path(log)))])],
+        callbacks=called,
     )
     for done in found:
         if isinstance(done, MsError):

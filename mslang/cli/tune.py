@@ -71,6 +71,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strategy", default=STRATEGY, metavar="NAME", help=f"how to search (default {STRATEGY})")
     parser.add_argument("--cost-model", metavar="NAME", help="what ranks candidates (default: XGBoost if installed)")
     parser.add_argument(
+        "--features", metavar="NAME", help="what the cost model learns from, of an allowed package (default: per-store)"
+    )
+    parser.add_argument(
         "--cache",
         choices=("warm", "cold"),
         help="time with the caches as the run before left them, or emptied (default: warm; on a GPU cold)",
@@ -148,6 +151,7 @@ SCHEDULER = "gradient"
 def run(args: argparse.Namespace) -> int:
     """Tune all that is named in one session; all arguments are checked before the first search."""
     from mslang.backend.registry import runnable_target
+    from mslang.search.features.registry import extractor_named
     from mslang.search.models.registry import model_named
     from mslang.search.registry import strategy_named
     from mslang.target.named import named_target
@@ -158,6 +162,7 @@ def run(args: argparse.Namespace) -> int:
     target = named_target(args.target or "host") if args.backend else runnable_target(args.target)
     strategy_named(args.strategy)
     model_named(args.cost_model)
+    extractor_named(args.features)
     scheduler = scheduler_named(args.task_scheduler)
     tasks = planned(args, target)
     if args.write:
@@ -193,7 +198,7 @@ def _tune(args: argparse.Namespace, chosen: list[Chosen], scheduler: TaskSchedul
     database = args.db or Path(chosen[0].group.first.task.file).parent / ".mslang" / "records.db"
     trials = args.trials or TRIALS * len(chosen)
     budget = Budget(trials, args.budget, args.patience)
-    settings = Settings(args.seed, budget, strategy=args.strategy, cost_model=args.cost_model)
+    settings = Settings(args.seed, budget, strategy=args.strategy, cost_model=args.cost_model, features=args.features)
     if args.cache is not None:
         settings = msgspec.structs.replace(settings, limits=msgspec.structs.replace(settings.limits, cache=args.cache))
     callbacks: list[tuple[str, Callback]] = [*extensions_called()]
@@ -255,7 +260,7 @@ def _sum_up(
 
 
 def _resuming(args: argparse.Namespace) -> str:
-    """The command that resumes an interrupted session; seed, strategy and cost model are those of its runs."""
+    """The command that resumes an interrupted session; seed, strategy, model and features are those of its runs."""
     words = ["mslang", "tune", *args.files, "--resume"]
     for option, value in (
         ("--db", args.db),

@@ -26,6 +26,9 @@ GROUP = "mslang.strategies"
 AUTO = "auto"
 """The strategy that is chosen by the size of the space."""
 
+RANKING = (AUTO, "evolutionary", "exhaustive")
+"""The strategies that rank candidates by the cost model; those of packages are given the problem alone."""
+
 
 def strategies(models: Models) -> Mapping[str, Factory]:
     """The built-in strategies, which rank candidates by some models."""
@@ -78,3 +81,13 @@ def strategy_named(name: str, models: Models = NO_MODELS) -> Factory:
             help=did_you_mean(name, known),
         )
     )
+
+
+def strategy_of(given: Factory | str, models: Models = NO_MODELS) -> Factory:
+    """The strategy that is given, or that of a name; see `strategy_named`.
+
+    Example:
+        >>> strategy_of(ReplayTrace).name
+        'replay_trace'
+    """
+    return strategy_named(given, models) if isinstance(given, str) else given

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from io import BytesIO
 from typing import NamedTuple
 
+from mslang.search.features.extractor import PerStore
 from mslang.search.features.task import Correction
 from mslang.search.lessons import Lesson
 from mslang.search.models.boosting import LEAST, is_installed
@@ -19,15 +20,33 @@ MOST = 1024
 _ARRAYS = ("stores", "draft", "cost", "censored")
 
 
-def packed(lessons: Sequence[Lesson], run: str, workload: str, machine: str, *, cold: bool = False) -> RunLesson | None:
-    """What a run that timed with warm or `cold` caches teaches, as it is kept; None where it measured too little."""
+def packed(
+    lessons: Sequence[Lesson],
+    run: str,
+    workload: str,
+    machine: str,
+    *,
+    cold: bool = False,
+    features: str = PerStore.name,
+) -> RunLesson | None:
+    """What a run teaches, as it is kept; None where it measured too little.
+
+    Args:
+        lessons: what it measured.
+        run: its name.
+        workload: the hash of its program.
+        machine: the key of the machine.
+        cold: whether it timed with cold caches.
+        features: the name of the extractor that made the features.
+    """
     import numpy as np
 
     if sum(map(len, lessons)) < LEAST:
         return None
     file = BytesIO()
     arrays = {f"{name}{k}": getattr(x, name) for k, x in enumerate(lessons) for name in _ARRAYS}
-    np.savez_compressed(file, allow_pickle=False, names=np.asarray(lessons[0].names), cold=np.asarray(cold), **arrays)
+    about = {"names": np.asarray(lessons[0].names), "cold": np.asarray(cold), "features": np.asarray(features)}
+    np.savez_compressed(file, allow_pickle=False, **about, **arrays)
     return RunLesson(run, workload, machine, _columns(lessons[0].names), data=file.getvalue())
 
 
@@ -57,6 +76,14 @@ def is_cold(kept: RunLesson) -> bool:
         return "cold" in found.files and bool(found["cold"])
 
 
+def features_of(kept: RunLesson) -> str:
+    """The name of the extractor that made the features. Lessons that do not say so are of the built-in one."""
+    import numpy as np
+
+    with np.load(BytesIO(kept.data), allow_pickle=False) as found:
+        return str(found["features"]) if "features" in found.files else PerStore.name
+
+
 def _columns(names: Sequence[str]) -> str:
     return blake2b("\0".join(names).encode(), digest_size=8).hexdigest()
 
@@ -80,6 +107,7 @@ def taught(
     before: str = "",
     *,
     cold: bool = False,
+    features: str = PerStore.name,
     trees: int = TREES,
 ) -> Taught | None:
     """What other programs teach of the draft; None where there are no others, or XGBoost is not installed.
@@ -91,6 +119,7 @@ def taught(
         before: only runs that ended before this time, so that a search that is resumed learns what it began with
             (empty: all).
         cold: whether the search times with cold caches: only runs that did so, too, teach it.
+        features: the name of the search's extractor: only runs with the same features teach it.
         trees: how many correct the draft.
     """
     if not is_installed():
@@ -102,11 +131,12 @@ def taught(
             and x.workload != workload
             and not (before and x.created >= before)
             and is_cold(x) == cold
+            and features_of(x) == features
         ):
             latest.setdefault(x.workload, x)
     tasks: list[list[Lesson]] = []
     for x in latest.values():
-        # Of other features nothing can be learned: those of an older version, or of a user's own extractor.
+        # Of other features, those of another version of the extractor, nothing can be learned.
         if x.columns != next(iter(latest.values())).columns:
             continue
         tasks.append(unpacked(x))

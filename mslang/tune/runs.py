@@ -15,7 +15,7 @@ from mslang.tune.database import Database
 from mslang.tune.instances import instances_text
 from mslang.tune.origin import drawn_hash
 from mslang.tune.record import Run
-from mslang.tune.task import Settings, Task
+from mslang.tune.task import OWN, Settings, Task, name_of
 
 
 class _Arguments(msgspec.Struct, frozen=True):
@@ -25,6 +25,7 @@ class _Arguments(msgspec.Struct, frozen=True):
     strategy: str = "replay_trace"
     """Runs that say nothing are from before there was another one."""
     cost_model: str | None = None
+    features: str | None = None
     cache: Literal["warm", "cold"] | None = None
     drawn: str = ""
     """What stands for the space, see `drawn_hash`; older runs do not say."""
@@ -44,15 +45,17 @@ def _begun(run: Run) -> _Arguments | None:
 
 
 def _as_begun(settings: Settings, run: Run) -> Settings:
-    """The settings with what decides a run's candidates and what its times say: seed, strategy and model, the trials
-    planned with, the caches."""
+    """The settings with what decides a run's candidates and what its times say: seed, strategy, model and features, the
+    trials planned with, the caches."""
     begun = _begun(run) or _Arguments()
+    # Values of the user's own are those that the run had: `_obstacle` has seen to it.
     return msgspec.structs.replace(
         settings,
         seed=run.seed,
-        strategy=begun.strategy,
+        strategy=settings.strategy if _is_own(begun.strategy) else begun.strategy,
         planned=begun.budget.trials,
-        cost_model=begun.cost_model or settings.cost_model,
+        cost_model=settings.cost_model if _is_own(begun.cost_model) else begun.cost_model,
+        features=settings.features if _is_own(begun.features) else begun.features,
         limits=msgspec.structs.replace(settings.limits, cache=begun.cache or settings.limits.cache),
     )
 
@@ -66,8 +69,8 @@ def run_of(
         store: the record store; a new run is put into it.
         task: what is tuned.
         settings: the seed and the budget of a new run.
-        resume: take the last run of this program, space, target and machine, with the space, the compiler and the
-            sizes that are measured as they are now.
+        resume: take the last run of this program, space, target and machine, with the space, the compiler, the
+            sizes that are measured, and what is the user's own of the settings as they are now.
         taken: runs that other tasks have taken.
 
     Raises:
@@ -76,8 +79,9 @@ def run_of(
     workload = task.workload
     arguments = _Arguments(
         settings.budget,
-        settings.strategy,
-        settings.cost_model,
+        name_of(settings.strategy),
+        None if settings.cost_model is None else name_of(settings.cost_model),
+        None if settings.features is None else name_of(settings.features),
         settings.limits.cache,
         drawn_hash(task.space),
         task.compiled_by,
@@ -136,7 +140,24 @@ def _obstacle(run: Run, now: _Arguments) -> _Obstacle | None:
     if begun.sizes != now.sizes:
         why = f"run {run.id} was timed at {begun.sizes or 'unknown sizes'}, not at {now.sizes or 'unknown sizes'}"
         return _Obstacle(why, "give its sizes (`--likely`)")
+    for what, had, has in (
+        ("strategy", begun.strategy, now.strategy),
+        ("cost_model", begun.cost_model, now.cost_model),
+        ("features", begun.features, now.features),
+    ):
+        if had != has and (_is_own(had) or _is_own(has)):
+            why = f"run {run.id} began with {what}={_shown(had)}, this search has {what}={_shown(has)}"
+            return _Obstacle(why, f"give `{what}` as it began")
     return None
+
+
+def _is_own(name: str | None) -> bool:
+    """Whether a name in a run's arguments is that of a value of the user's own, which only the user can give again."""
+    return name is not None and name.startswith(OWN)
+
+
+def _shown(name: str | None) -> str:
+    return repr(name) if name is None or not _is_own(name) else name.removeprefix(OWN)
 
 
 def _nothing_to_resume(store: Database, task: Task, named: Sequence[Run], now: _Arguments) -> MsError:

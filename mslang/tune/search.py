@@ -19,7 +19,7 @@ from mslang.schedule.space import Candidate
 from mslang.search.lessons import Teacher
 from mslang.search.models.boosting import is_installed
 from mslang.search.models.registry import default_models
-from mslang.search.registry import strategy_named
+from mslang.search.registry import RANKING, strategy_of
 from mslang.search.strategy import Factory, Observed, Proposal, Strategy
 from mslang.tune.comparison import Gap
 from mslang.tune.confirm import REMEASURED
@@ -63,10 +63,9 @@ class Search:
         listen: is called with each event.
         started: when the budget's time began (monotonic; default: now).
         incumbent: a candidate to be measured with the best at the end, such as the schedule in the file.
-        strategy: what makes the strategy (default: the one that the settings name).
 
     Raises:
-        MsError: MS515 or MS525, the settings name an unknown strategy or cost model.
+        MsError: MS515, MS525 or MS271, the settings name an unknown strategy, cost model or features.
     """
 
     def __init__(
@@ -82,15 +81,12 @@ class Search:
         *,
         started: float | None = None,
         incumbent: Candidate | None = None,
-        strategy: Factory | None = None,
     ) -> None:
         self._task, self._settings, self._database = task, settings, database
         self._workers, self._run, self._listen = workers, run, listen
         self._trials = Trials(task, settings.limits, workers, reference, roofline)
         self._incumbent = None if incumbent is None else (structural_hash(incumbent.program), incumbent)
-        if strategy is None:
-            strategy_named(settings.strategy, default_models(settings.cost_model).models)
-        self._make_strategy = strategy
+        strategy_of(settings.strategy, default_models(settings.cost_model, settings.features).models)
         self._taught: Taught | None = None
         self._strategy: Strategy | None = None
         self._history = History(settings.limits.cache)
@@ -163,22 +159,27 @@ class Search:
         """The strategy, made when first needed, as it may look at the whole space."""
         if self._strategy is None:
             problem = problem_of(self._task, self._settings, self._history.known.values(), self._given_up)
-            make = self._make_strategy or self._default_strategy()
+            make = self._chosen_strategy()
             with profiling.scope("draw"):
                 self._strategy = make(problem)
         return self._strategy
 
-    def _default_strategy(self) -> Factory:
-        """The strategy that the settings name, with what other programs of the store teach."""
-        named, machine = self._settings.cost_model, self._task.machine.key
-        if named in (None, "xgboost") and not self._settings.strategy.startswith("replay"):
+    def _chosen_strategy(self) -> Factory:
+        """The strategy of the settings, with what other programs of the store teach."""
+        settings, machine = self._settings, self._task.machine.key
+        if settings.cost_model in (None, "xgboost") and settings.strategy in RANKING:
             begun = next((r.created for r in self._database.runs() if r.id == self._run), "")
             with profiling.scope("model"):
                 self._taught = taught(
-                    self._database.lessons(), self._task.workload.hash, machine, begun, cold=self._is_cold
+                    self._database.lessons(),
+                    self._task.workload.hash,
+                    machine,
+                    begun,
+                    cold=self._is_cold,
+                    features=settings.extractor,
                 )
         correction = None if self._taught is None else self._taught.correction
-        return strategy_named(self._settings.strategy, default_models(named, correction=correction).models)
+        return strategy_of(settings.strategy, default_models(settings.cost_model, settings.features, correction).models)
 
     @property
     def _is_cold(self) -> bool:
@@ -195,6 +196,7 @@ class Search:
                 self._task.workload.hash,
                 self._task.machine.key,
                 cold=self._is_cold,
+                features=self._settings.extractor,
             )
         if kept is not None:
             self._database.add_lesson(kept)

@@ -14,7 +14,10 @@ from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits
 from mslang.schedule.space import Space
+from mslang.search.features.extractor import Extractor, PerStore
+from mslang.search.models.registry import Factory as ModelFactory
 from mslang.search.registry import AUTO
+from mslang.search.strategy import Factory as StrategyFactory
 from mslang.target.description import Target
 from mslang.target.machine import Machine, this_machine
 from mslang.tune.budget import Budget
@@ -71,14 +74,37 @@ class Task(msgspec.Struct, frozen=True, dict=True):
 class Settings(msgspec.Struct, frozen=True):
     """How: the seed, when to stop, and how to time. `name` is what the best schedule will be called.
 
-    `strategy` names what chooses the candidates; it plans with `planned` trials (default: those of the budget), and
-    asks the cost model named `cost_model` (default: XGBoost where it is installed, else the draft).
+    `strategy` chooses the candidates; it plans with `planned` trials (default: those of the budget), and asks the cost
+    model `cost_model` (default: XGBoost where it is installed, else the draft), which learns from `features` (default:
+    the built-in ones). Each of the three is a name or a value of the user's own.
     """
 
     seed: int = 0
     budget: Budget = Budget()
     limits: Limits = Limits(min_repeat=0.0005, enough=0.05)
     name: str = "best"
-    strategy: str = AUTO
+    strategy: StrategyFactory | str = AUTO
     planned: int | None = None
-    cost_model: str | None = None
+    cost_model: ModelFactory | str | None = None
+    features: Extractor | str | None = None
+
+    @property
+    def extractor(self) -> str:
+        """The name of what makes the features: only searches with the same ones learn from one another."""
+        return PerStore.name if self.features is None else name_of(self.features)
+
+
+OWN = "python:"
+"""What begins the name of a value that was given from Python, by which no package declares anything."""
+
+
+def name_of(given: object) -> str:
+    """The name of a strategy, cost model or extractor in records: the one it was asked for by, or where it is defined.
+
+    >>> name_of("draft"), name_of(Budget)
+    ('draft', 'python:mslang.tune.budget.Budget')
+    """
+    if isinstance(given, str):
+        return given
+    defined = given if hasattr(given, "__qualname__") else type(given)
+    return f"{OWN}{defined.__module__}.{defined.__qualname__}"

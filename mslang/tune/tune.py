@@ -41,6 +41,7 @@ def tune(
     incumbent: Candidate | None = None,
     started: float | None = None,
     listen: Callable[[Event], None] = lambda _: None,
+    callbacks: Iterable[tuple[str, Callback]] = (),
 ) -> Finished:
     """Search the space of a task, measuring on this machine; every outcome is kept in the database.
 
@@ -55,6 +56,7 @@ def tune(
         incumbent: a candidate to be measured with the best at the end.
         started: when the budget's time began, on the monotonic clock (default: now).
         listen: is called with each event.
+        callbacks: names and functions that are called with each event, after `listen`; their errors are warnings.
 
     Returns the summary, with the best record. Ctrl-C ends the search after the trial at hand; a second one, SIGTERM, or
     SIGHUP at once. All that was found is kept either way.
@@ -75,6 +77,7 @@ def tune(
         started=started,
         # Why it cannot be tuned is raised.
         listen=lambda event: None if isinstance(event, Failed) else listen(event),
+        callbacks=callbacks,
     )
     if isinstance(done, MsError):
         raise done
@@ -100,14 +103,13 @@ def tune_all(
         items: what to tune; names differ.
         settings: seed, budget of all together, timing. `patience` holds for each task; `name` is that of each item.
         scheduler: whose generation is next (default: `Gradient()`).
-        callbacks: names and functions that are called with each event, after `listen`; their errors are warnings.
 
     The other arguments are those of `tune`. Returns the summary of each item, or the error why it cannot be tuned; the
     others are tuned all the same.
 
     Raises:
         MsError: MS503 there is no run to resume; MS515 there is no such strategy; MS525 there is no such cost model;
-            MS6xx the database cannot be used.
+            MS271 there are no such features; MS6xx the database cannot be used.
     """
     begun = time.monotonic() if started is None else started
     listen = listener(listen, [("logging", log_event), *callbacks])

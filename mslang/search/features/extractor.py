@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mslang.lower.summary import Summary
 from mslang.schedule.sketch import Sketch
@@ -18,6 +18,7 @@ STORES = 8
 """Statements of a sketch that have features: the heaviest ones."""
 
 
+@runtime_checkable
 class Extractor(Protocol):
     """Gives the features of a sketch as formulas over its decisions.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from mslang.extensions import allowed, load
 from mslang.search.features.extractor import Extractor, PerStore
 
@@ -21,6 +19,18 @@ def extractor_named(name: str | None = None) -> Extractor:
         >>> extractor_named().name
         'per-store'
     """
-    if name in (None, PerStore.name):
+    if name is None or name == PerStore.name:
         return PerStore()
-    return cast(Extractor, load(GROUP, name or "", allowed()))
+    found = load(GROUP, name, allowed(), Extractor)
+    assert isinstance(found, Extractor)
+    return found
+
+
+def extractor_of(given: Extractor | str | None) -> Extractor:
+    """The extractor that is given, or that of a name; see `extractor_named`.
+
+    Example:
+        >>> extractor_of(PerStore()).name
+        'per-store'
+    """
+    return extractor_named(given) if given is None or isinstance(given, str) else given

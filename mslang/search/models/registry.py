@@ -9,11 +9,14 @@ from typing import NamedTuple, cast
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.extensions import allowed, declared, load
 from mslang.search.draft import Draft
-from mslang.search.features.registry import extractor_named
+from mslang.search.features.extractor import Extractor
+from mslang.search.features.registry import extractor_of
 from mslang.search.features.task import Correction, FeatureMaker
 from mslang.search.models.boosting import XGBoost, is_installed
 from mslang.search.models.model import CostModel, DraftModel, RandomModel
 from mslang.search.ranking import Models
+from mslang.search.registry import RANKING
+from mslang.search.strategy import Factory as StrategyFactory
 from mslang.suggestions import did_you_mean
 
 GROUP = "mslang.cost_models"
@@ -47,13 +50,15 @@ class Default(NamedTuple):
 
 
 def default_models(
-    model: str | None = None, extractor: str | None = None, correction: Correction | None = None
+    model: Factory | str | None = None,
+    extractor: Extractor | str | None = None,
+    correction: Correction | None = None,
 ) -> Default:
     """Draft, features and cost model of a search.
 
     Args:
-        model: the cost model's name; see `model_named`.
-        extractor: the name of what makes the features; the built-in one if None.
+        model: what makes the cost model, or its name; see `model_named`.
+        extractor: what makes the features, or its name; the built-in one if None.
         correction: what other programs teach of the draft.
 
     Raises:
@@ -62,19 +67,29 @@ def default_models(
     Example:
         >>> strategy_named("evolutionary", default_models().models)  # doctest: +SKIP
     """
-    chosen, features = model_named(model), extractor_named(extractor)
+    chosen, features = model_of(model), extractor_of(extractor)
     maker = FeatureMaker(features, correction)
     return Default(Models(Draft, maker, chosen.make, taught=correction is not None), chosen.note)
 
 
-def note_of(strategy: str, model: str | None) -> Diagnostic | None:
+def note_of(strategy: StrategyFactory | str, model: Factory | str | None) -> Diagnostic | None:
     """What the user should know of the cost model, if the strategy asks one.
 
     Raises:
         MsError: as `model_named`.
     """
-    note = model_named(model).note
-    return None if strategy.startswith("replay") else note
+    note = model_of(model).note
+    return note if strategy in RANKING else None
+
+
+def model_of(given: Factory | str | None) -> Chosen:
+    """The cost model that is given, or that of a name; see `model_named`.
+
+    Example:
+        >>> model_of(lambda names, seed: DraftModel()).note is None
+        True
+    """
+    return model_named(given) if given is None or isinstance(given, str) else Chosen(given)
 
 
 def model_named(name: str | None = None) -> Chosen:

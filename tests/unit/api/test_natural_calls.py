@@ -9,6 +9,9 @@ import pytest
 
 import mslang as ms
 from mslang.diagnostics import TargetError
+from mslang.search.features.extractor import PerStore
+from mslang.search.models.model import DraftModel
+from mslang.tune.runner import StandardRunner
 
 TEXT = """
 program p(A: f32[64], out C: f32[64]) { block a[i: 64] { C[i] = A[i] + 1.0 } }
@@ -112,6 +115,28 @@ def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, weights={"a": "2"}), ["MS706", "'a': '2'", "positive number"]),
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, weights=[2]), ["MS706", "weights by name", "not [2]"]),
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, likely=3), ["MS706", "`likely` of `ms.tune_all` is 3"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), strategy="anealing"), ["MS515", "`anealing`", "evolutionary"]),
+        (
+            lambda: ms.tune(ms.parse(TEXT).space("s"), strategy=5),
+            ["MS706", "`strategy` of `ms.tune` is 5", "`Problem`"],
+        ),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT)}, strategy=None), ["MS706", "`strategy` of `ms.tune_all` is None"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), cost_model="xgbost"), ["MS525", "`xgbost`", "did you mean"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), cost_model=DraftModel()), ["MS706", "`cost_model`", "and a seed"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), features="none"), ["MS271", "`none`", "`mslang.features`"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), features=len), ["MS706", "`features`", "an extractor of features"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), features=PerStore), ["MS706", "write `features=PerStore()`"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), cache="hot"), ["MS706", "`cache` of `ms.tune` is 'hot'", '"cold"']),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), builder="none"), ["MS271", "`none`", "`mslang.builders`"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), builder=""), ["MS706", "`builder` of `ms.tune` is ''"]),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT)}, builder=7), ["MS706", "`builder` of `ms.tune_all` is 7"]),
+        (
+            lambda: ms.tune_all({"a": ms.parse(TEXT)}, runner=StandardRunner),
+            ["MS706", "write `runner=StandardRunner()`"],
+        ),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT)}, scheduler=7), ["MS706", "`scheduler` of `ms.tune_all` is 7"]),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT)}, callbacks=print), ["MS706", "`callbacks`", "it is a list"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), callbacks=print), ["MS706", "`callbacks` of `ms.tune`"]),
         (lambda: ms.profile_kernel(ms.parse(DYNAMIC).program()), ["MS112", "`source.program(name, M=…)`"]),
         (lambda: ms.empty(np.array([2, 3]), "f32"), ["MS412", "array([2, 3])"]),
         (lambda: ms.Database(":memory:").top(n=-1), ["MS706", "-1", "from 0 on"]),

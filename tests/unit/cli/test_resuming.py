@@ -22,7 +22,7 @@ program another[K = 32](A: f32[K], out B: f32[K]) { block b[i: K] { B[i] = A[i] 
 """
 TILED = "schedule tiled for fixed { let t ~ choose([4, 8]) let i0, i1 = b.i.split([_, t]) }\n"
 
-OF_THE_RUN = ("seed", "strategy", "cost_model")
+OF_THE_RUN = ("seed", "strategy", "cost_model", "features")
 """What a run keeps from its start."""
 
 SHOWN = ("json", "quiet", "profile", "log_level", "started", "resume")
@@ -52,7 +52,11 @@ def summed(chosen: list[Chosen], weights: dict[str, float]) -> list[tuple[object
     ("text", "items", "options"),
     [
         (TEXT, "f.ms", "--weight open=3 --weight fixed=1234567 --likely M=100:2 --likely M=3000"),
-        (TEXT, "f.ms", "--write --db 'a b.db' --log there --backend llvm --seed 4 --strategy evolutionary"),
+        (
+            TEXT,
+            "f.ms",
+            "--write --db 'a b.db' --log there --backend llvm --seed 4 --strategy evolutionary --features per-store",
+        ),
         (TEXT + TILED, "f.ms", "--rules quick --strict --no-log --allow-native"),
         (TEXT + TILED, "f.ms:tiled f.ms:open", "--trials 30 --budget 90m --patience 5 --cache cold --workers 2"),
         (TEXT, "f.ms:another", "--task-scheduler round-robin --target host --budget 0.5s --set K=16"),

@@ -1,6 +1,7 @@
 """What runs teach the searches of other programs: what is kept, what is learned from, and what a search makes of it."""
 
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,18 @@ from msgspec.structs import replace
 from test_search import WELL
 from test_session import items, no_limits, of
 
+from mslang.lower.summary import Summary
+from mslang.schedule.sketch import Sketch
+from mslang.search.features.buffers import Named
+from mslang.search.features.extractor import PerStore
+from mslang.search.formulas import Formulas
 from mslang.search.lessons import Lesson
 from mslang.search.models.boosting import is_installed
+from mslang.search.models.model import DraftModel
+from mslang.target.description import Target
 from mslang.tune.budget import Budget
 from mslang.tune.database import Database
-from mslang.tune.lessons import MOST, packed, taught, unpacked
+from mslang.tune.lessons import MOST, features_of, packed, taught, unpacked
 from mslang.tune.progress import Event, Started, Trial
 from mslang.tune.record import RunLesson
 from mslang.tune.task import Settings
@@ -91,6 +99,48 @@ def test_times_with_warm_and_with_cold_caches_teach_apart() -> None:
     warmed, chilled = (taught(both, "mine", "zen", cold=c) for c in (False, True))
     assert warmed is not None and (warmed.candidates, warmed.programs) == (16, 1)
     assert chilled is not None and (chilled.candidates, chilled.programs) == (48, 2)
+
+
+@needs_xgboost
+def test_only_runs_with_the_features_of_the_search_teach_it() -> None:
+    own = packed([lesson(24)], "b", "conv", "zen", features="shapes")
+    assert own is not None
+    both = [replace(own, created="2027"), kept("a", "gemm")]
+    found = {name: taught(both, "mine", "zen", features=name) for name in ("per-store", "shapes", "others")}
+    assert [None if x is None else x.candidates for x in found.values()] == [16, 24, None]
+
+
+class Renamed:
+    """Features of the user's own."""
+
+    name = "renamed"
+
+    def rows(self, f: Formulas, sketch: Sketch, summary: Summary, target: Target) -> list[list[Named]]:
+        return [[(f"my {name}", x) for name, x in row] for row in PerStore().rows(f, sketch, summary, target)]
+
+
+@needs_xgboost
+def test_a_cost_model_and_features_of_the_users_own_are_those_of_a_search(tmp_path: Path) -> None:
+    seen: list[Sequence[str]] = []
+
+    def draft_of(names: Sequence[str], seed: int) -> DraftModel:
+        seen.append(names)
+        return DraftModel()
+
+    def go(task: str, settings: Settings) -> str:
+        told: list[Event] = []
+        chosen = replace(settings, strategy="evolutionary", budget=Budget(17))
+        tune_all(items((task,)), chosen, database=tmp_path / "r.db", workers=1, work=WELL, listen=told.append)
+        return str(of(told, Started)[0].strategy)
+
+    go("first", Settings(cost_model=draft_of, features=Renamed()))
+    assert seen and all(".my " in name for name in seen[-1][:-1]) and seen[-1][-1] == "draft"
+    with Database(tmp_path / "r.db") as db:
+        [kept] = db.lessons()
+    assert features_of(kept) == f"python:{__name__}.Renamed" and unpacked(kept)[0].names[0].startswith("my ")
+    # What it learned is of use to searches with these features alone.
+    assert "taught" not in go("second", Settings())
+    assert "taught" in go("second", Settings(features=Renamed()))
 
 
 @needs_xgboost

@@ -63,7 +63,7 @@ def search(
     builders: int = 1,
     listen: Callable[[Event], None] = lambda _: None,
     stop_at: int | None = None,
-    strategy: Factory | None = None,
+    strategy: Factory | str = "replay_trace",
     run: str = "r",
 ) -> Finished:
     found = space()
@@ -81,14 +81,13 @@ def search(
 
         searching = Search(
             task,
-            Settings(SEED, Budget(trials), strategy="replay_trace"),
+            Settings(SEED, Budget(trials), strategy=strategy),
             database,
             workers,
             str(folder),
             run,
             Roofline(found.program, lambda _: 1e15),
             hear,
-            strategy=strategy,
         )
         return searching.run()
 

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import chaos
 import msgspec
@@ -25,8 +25,10 @@ from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space, space_named
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
+from mslang.search.features.extractor import PerStore
+from mslang.search.models.model import DraftModel
 from mslang.search.replay_trace import ReplayTrace, distinct_candidates
-from mslang.search.strategy import Observed, Problem, Rejections
+from mslang.search.strategy import Factory, Observed, Problem, Rejections
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, GENERIC
@@ -34,7 +36,6 @@ from mslang.target.machine import Machine
 from mslang.tune import claim as claim_module
 from mslang.tune import database as database_module
 from mslang.tune import runs as runs_module
-from mslang.tune import search as search_module
 from mslang.tune import session as session_module
 from mslang.tune import task as task_module
 from mslang.tune import tune as tune_module
@@ -49,6 +50,7 @@ from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Tri
 from mslang.tune.record import INCUMBENT, Outcome, Record, Sources
 from mslang.tune.recording import candidate_of
 from mslang.tune.roofline import Roofline, rated_dtype
+from mslang.tune.runs import run_of
 from mslang.tune.scale import Scale
 from mslang.tune.task import Settings, Task
 from mslang.tune.tune import tune
@@ -77,11 +79,12 @@ def go(
     backend: BackEnd | None = None,
     where: Space | None = None,
     sizes: tuple[Instance, ...] = (),
+    strategy: Factory | str = "replay_trace",
 ) -> Finished:
     found = space() if where is None else where
     return tune(
         Task(found.program, found, GENERIC, "gemm.ms", backend=backend, instances=sizes),
-        Settings(seed, budget or Budget(8), Limits(cache=cache), strategy="replay_trace"),
+        Settings(seed, budget or Budget(8), Limits(cache=cache), strategy=strategy),
         database=folder / "r.db",
         workers=workers,
         resume=resume,
@@ -145,6 +148,47 @@ def test_times_at_different_sizes_do_not_stand_for_each_other(tmp_path: Path) ->
     diagnostic = error.value.diagnostic
     assert diagnostic.code == "MS503" and "was timed at M=16:3, not at M=16:3 M=5:1" in str(diagnostic.why)
     assert "--likely" in str(diagnostic.help)
+
+
+def draft_of(names: Sequence[str], seed: int) -> DraftModel:
+    """A cost model of the user's own."""
+    return DraftModel()
+
+
+def test_a_run_is_resumed_with_the_settings_that_it_began_with(tmp_path: Path) -> None:
+    found = space()
+    task = Task(found.program, found, GENERIC, "gemm.ms")
+    asked = Settings(9, strategy="exhaustive", cost_model="draft", features="own")
+    with Database(tmp_path / "r.db") as store:
+        for began in (Settings(3, strategy="evolutionary", cost_model="random", features="shapes"), Settings(4)):
+            run, _ = run_of(store, task, began, False)
+            planned = began.budget.trials
+            assert run_of(store, task, asked, True) == (run, msgspec.structs.replace(began, planned=planned))
+
+
+@pytest.mark.parametrize("own", [{"strategy": ReplayTrace}, {"cost_model": draft_of}, {"features": PerStore()}])
+def test_a_run_with_a_value_of_the_users_own_is_resumed_where_it_is_given_again(
+    tmp_path: Path, own: dict[str, Any]
+) -> None:
+    found = space()
+    task = Task(found.program, found, GENERIC, "gemm.ms")
+    [(what, value)] = own.items()
+    ours = Settings(**own)
+    with Database(tmp_path / "r.db") as store:
+        run, _ = run_of(store, task, ours, False)
+        with pytest.raises(MsError, match="MS503") as error:
+            run_of(store, task, Settings(), True)
+        defined = f"{what}={value.__module__}.{getattr(value, '__qualname__', 'PerStore')}, this search has {what}="
+        assert defined in str(error.value) and f"give `{what}` as it began" in str(error.value)
+        again, settings = run_of(store, task, ours, True)
+        assert again == run and getattr(settings, what) is value
+        # Each search goes on with the last run like it.
+        plain, _ = run_of(store, task, Settings(), False)
+        assert [run_of(store, task, s, True)[0] for s in (Settings(), ours)] == [plain, run]
+    with Database(tmp_path / "plain.db") as store:
+        run_of(store, task, Settings(), False)
+        with pytest.raises(MsError, match="MS503"):
+            run_of(store, task, ours, True)
 
 
 def test_a_run_that_something_else_compiled_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,10 +273,8 @@ def test_a_resumed_run_shows_its_strategy_the_times_that_it_took_over(tmp_path: 
 
         for k, budget in enumerate(budgets):
             seen.clear()
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(search_module, "strategy_named", lambda *_: Noting)
-                slower = Work(chaos.prepare, chaos.build_well, chaos.measure_slower_when_looked_at_closely)
-                go(tmp_path / folder, slower, budget=Budget(budget), resume=k > 0)
+            slower = Work(chaos.prepare, chaos.build_well, chaos.measure_slower_when_looked_at_closely)
+            go(tmp_path / folder, slower, budget=Budget(budget), resume=k > 0, strategy=Noting)
         return seen
 
     for folder in ("whole", "parts"):
