@@ -1,0 +1,1 @@
+"""A builder and a runner of one's own."""
