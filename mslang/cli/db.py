@@ -11,7 +11,7 @@ from mslang.cli.common import emit, natural, note, positive, table
 from mslang.cli.db_compare import comparison_arguments, count, diff
 from mslang.cli.db_selection import machine_key, warn_of_damage, workload_hashes
 from mslang.cli.db_transfer import export, import_rows, merge_stores, prune, transfer_arguments
-from mslang.cli.main import DONE, FINDINGS
+from mslang.cli.main import DONE, FINDINGS, add_extension
 from mslang.runtime.timing import Timing
 from mslang.target.machine import this_machine
 from mslang.tune.database import Database, keys_here
@@ -56,6 +56,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         verb.add_argument(
             "--json", action="store_true", default=argparse.SUPPRESS, help="JSON lines on standard output"
         )
+        add_extension(verb, argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:

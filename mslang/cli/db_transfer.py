@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from mslang.cli.render import print_diagnostics
 from mslang.diagnostics import Diagnostic
 from mslang.tune.database import Database
 from mslang.tune.record import TRIED, Outcome, Record
+from mslang.tune.stores import open_to_add
 from mslang.tune.transfer import Brought, bring, line_of, merge, read_lines, rows_of, until_first
 from mslang.tune.upkeep import Pruning, prunable
 
@@ -100,7 +101,7 @@ def merge_stores(args: argparse.Namespace) -> int:
         others = [opened.enter_context(Database(path, read_only=True)) for path in args.others]
         for other in others:
             warn_of_damage(other, args.json)
-        done = merge(opened.enter_context(Database(args.db)), others)
+        done = merge(opened.enter_context(closing(open_to_add(args.db))), others)
     return _brought(done, args)
 
 

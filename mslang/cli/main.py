@@ -146,13 +146,7 @@ def _main(words: list[str], started: float) -> int:
             module = cast("Verb", importlib.import_module(f"mslang.cli.{name}{'_' * iskeyword(name)}"))
             module.arguments(sub)
             sub.add_argument("--json", action="store_true", help="JSON lines on standard output")
-            sub.add_argument(
-                "--extension",
-                action="append",
-                default=[],
-                metavar="PACKAGE",
-                help="an installed package whose extensions may be loaded, which runs its code; repeatable",
-            )
+            add_extension(sub, [])
     try:
         args = parser.parse_args(words)
     except MsError as error:
@@ -175,6 +169,17 @@ def _main(words: list[str], started: float) -> int:
         return _internal(error) if missing is None else _report(missing, as_json=getattr(args, "json", False))
     except Exception as error:  # noqa: BLE001 - the last resort: any other exception becomes one message and status 4
         return _internal(error)
+
+
+def add_extension(parser: argparse.ArgumentParser, default: list[str] | str) -> None:
+    """The option of every verb that permits loading packages; `argparse.SUPPRESS` is the default of verbs of a verb."""
+    parser.add_argument(
+        "--extension",
+        action="append",
+        default=default,
+        metavar="PACKAGE",
+        help="an installed package whose extensions may be loaded, which runs its code; repeatable",
+    )
 
 
 def _report(error: MsError, as_json: bool) -> int:

@@ -199,8 +199,29 @@ def open_store(name: str | os.PathLike[str]) -> Store:
     if found is None:
         return _file(os.fspath(name))
     kind, rest = found.groups()
+    return KINDS[kind](rest) if kind in KINDS else _own(kind, rest)
+
+
+def open_to_add(name: str | os.PathLike[str]) -> Store:
+    """Open a store to add records to: a file, which is made if it is not there, or a kind of an allowed package.
+
+    Raises:
+        MsError: MS609, there is no such kind, or it is one of several stores; MS271, MS272, its package is not there or
+            not allowed; MS601 to MS603, the file cannot be used.
+    """
+    found = _KIND.fullmatch(os.fspath(name))
+    kind, rest = ("sqlite", os.fspath(name)) if found is None else found.groups()
+    if kind == "sqlite":
+        return Database(Path(rest))
     if kind in KINDS:
-        return KINDS[kind](rest)
+        why = f"`{kind}:` is a view of other stores" if kind != "memory" else "`memory:` ends with the command"
+        help = f"name a file; a file of that name is `./{name}`"
+        raise MsError(problem("MS609", f"records cannot be added to `{name}`", why=why, help=help))
+    return _own(kind, rest)
+
+
+def _own(kind: str, rest: str) -> Store:
+    """A store of a kind that a package declares."""
     if kind in declared(DATABASES):
         return cast("Store", cast("Callable[[str], object]", load(DATABASES, kind, allowed()))(rest))
     known = (*KINDS, *declared(DATABASES))
@@ -209,6 +230,6 @@ def open_store(name: str | os.PathLike[str]) -> Store:
             "MS609",
             f"there is no kind of record store `{kind}`",
             why=f"the kinds are {', '.join(known)}",
-            help=did_you_mean(kind, known) or f"a file of that name is `./{name}`",
+            help=did_you_mean(kind, known) or f"a file of that name is `./{kind}:{rest}`",
         )
     )

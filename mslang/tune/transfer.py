@@ -13,6 +13,7 @@ from mslang.target.machine import Machine
 from mslang.tune.database import Database
 from mslang.tune.record import Outcome, Record, Run, Workload
 from mslang.tune.row_checks import require_valid
+from mslang.tune.stores import Store
 
 Row = Machine | Workload | Run | Record
 
@@ -101,33 +102,40 @@ def until_first(rows: Iterator[Row | Diagnostic]) -> tuple[list[Diagnostic], Row
     return bad, None
 
 
-def bring(store: Database, rows: Iterable[Row | Diagnostic]) -> Brought:
-    """Add rows to a store, those that it has already left out; all of them or, on an error, none.
+def bring(store: Store, rows: Iterable[Row | Diagnostic]) -> Brought:
+    """Add rows to a store, those that it has already left out; to a database all of them or, on an error, none.
 
-    A record keeps its number where that is free. Numbers that are skipped, as not all records of a store were exported,
-    are not missing afterwards.
+    In a database a record keeps its number where that is free. Numbers that are skipped, as not all records of a store
+    were exported, are not missing afterwards. A store of a user's own kind keeps programs and records alone.
     """
-    added = known = 0
-    bad: list[Diagnostic] = []
+    if not isinstance(store, Database):
+        return _added(store, rows)
     with store.together():
         lost = set(store.missing())
-        there = {_content(r) for r in store.records() if isinstance(r, Record)}
-        for row in rows:
-            match row:
-                case Diagnostic():
-                    bad.append(row)
-                case Record() if _content(row) in there:
-                    known += 1
-                case Record():
-                    added += 1
-                    there.add(_content(store.add(row)))
-                case Machine():
-                    store.add_machine(row)
-                case Workload():
-                    store.add_workload(row)
-                case Run():
-                    store.add_run(row)
+        done = _added(store, rows)
         store.leave_out([id for id in store.missing() if id not in lost])
+    return done
+
+
+def _added(store: Store, rows: Iterable[Row | Diagnostic]) -> Brought:
+    added = known = 0
+    bad: list[Diagnostic] = []
+    there = {_content(r) for r in store.records() if isinstance(r, Record)}
+    for row in rows:
+        match row:
+            case Diagnostic():
+                bad.append(row)
+            case Record() if _content(row) in there:
+                known += 1
+            case Record():
+                added += 1
+                there.add(_content(store.add(row)))
+            case Workload():
+                store.add_workload(row)
+            case Machine() if isinstance(store, Database):
+                store.add_machine(row)
+            case Run() if isinstance(store, Database):
+                store.add_run(row)
     return Brought(added, known, tuple(bad))
 
 
@@ -136,7 +144,7 @@ def _content(record: Record) -> bytes:
     return hashlib.blake2b(msgspec.json.encode(msgspec.structs.replace(record, id=None)), digest_size=16).digest()
 
 
-def merge(store: Database, others: Iterable[Database]) -> Brought:
+def merge(store: Store, others: Iterable[Database]) -> Brought:
     """Add what other stores have."""
     done = [bring(store, rows_of(other)) for other in others]
     bad = tuple(d for b in done for d in b.diagnostics)

@@ -11,11 +11,13 @@ import pytest
 import mslang as ms
 from mslang.diagnostics import MsError
 from mslang.runtime.timing import Timing
+from mslang.target.machine import this_machine
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
 from mslang.tune.instances import Instance
 from mslang.tune.record import Outcome, Record, Result, Workload
-from mslang.tune.stores import OrderedUnion, Store, Union, fastest, open_store, text_of
+from mslang.tune.stores import OrderedUnion, Store, Union, fastest, open_store, open_to_add, text_of
+from mslang.tune.transfer import merge
 from mslang.tune.upkeep import Pruning, differences, prunable
 from tests.e2e.test_own_primitive import install
 from tests.unit.tune.test_transfer import filled, record
@@ -186,6 +188,35 @@ def test_a_union_takes_the_fastest_and_an_ordered_one_the_first(tmp_path: Path) 
     assert times("ordered") == [3.0]
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "folder"])
+def test_records_of_files_are_merged_into_every_store_once(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(kind, tmp_path, monkeypatch)
+    with Database(filled(tmp_path / "a.db", [3.0, None, 1.0])) as db, Database(tmp_path / "b.db") as other:
+        db.add_machine(this_machine())
+        other.add(record(7, 2.0))
+        done = merge(store, [db, other])
+        assert (done.added, done.known, done.diagnostics) == (4, 0, ())
+        assert store.texts() == db.texts() and len(store.texts()) > 0
+        assert [r.candidate for r in store.top("w")] == [r.candidate for r in Union([db, other]).top("w")]
+        again = merge(store, [db])
+        assert (again.added, again.known) == (0, 3)
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["union:a.db,b.db", "ordered:a.db", "memory:", "unoin:a.db"])
+def test_records_are_added_to_one_store_that_lasts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MsError, match="MS609") as error:
+        open_to_add(name)
+    assert "./" in str(error.value) or "did you mean" in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+    for file in ("sqlite:c.db", "d.db"):
+        open_to_add(file).close()
+    assert sorted(p.name for p in tmp_path.glob("*.db")) == ["c.db", "d.db"]
+
+
 def test_an_unknown_kind_is_one_diagnostic() -> None:
     with pytest.raises(MsError) as error:
         open_store("unoin:a,b")
@@ -228,12 +259,19 @@ def test_a_users_own_kind_serves_once_its_package_is_allowed(tmp_path: Path) -> 
             [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
         )
 
-    filled = run("-c", FILL)
-    assert filled.returncode == 0, filled.stderr
+    made = run("-c", FILL)
+    assert made.returncode == 0, made.stderr
     words = ["-m", "mslang", "apply", "scale.ms", "--passes", "db", "--db", "folder:records", "--explain"]
     refused = run(*words)
     assert refused.returncode == 1 and "MS272" in refused.stderr
     allowed = run(*words, "--extension", "own-database")
     assert allowed.returncode == 0, allowed.stderr
     assert allowed.stdout.startswith("scale: db: record 1, 1 µs on ")
+    filled(tmp_path / "more.db", [1.0, 2.0])
+    merging = ["-m", "mslang", "db", "merge", "more.db", "--db", "folder:records"]
+    refused = run(*merging)
+    assert refused.returncode == 1 and "MS272" in refused.stderr
+    for said in ("2 records added to folder:records\n", "0 records added to folder:records, 2 known already\n"):
+        assert run(*merging, "--extension", "own-database").stdout == said
+    assert run(*words, "--extension", "own-database").stdout == allowed.stdout
     assert ms.load(tmp_path / "scale.ms").programs == ("scale",)
