@@ -113,7 +113,7 @@ def judged(case: Case, stem: str, verbose: bool) -> str:
         expected = [skeleton(p, on_cpu) for text in case.expected for p in parse(HEADER + text)]
     except (MsError, KeyError) as error:
         return f"not read: {str(error).splitlines()[0][:90]}"
-    space = automatic_space(before, machine, rules_of(stem, case.name))
+    space = automatic_space(before, machine, rules_of(stem, case.name), postprocessors=())
     sketches = list(islice(space.sketches(), MOST))
     if len(sketches) == MOST:  # The first ones differ little from one another.
         drawn = (space.attempt(seed) for seed in range(MOST))

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mslang.schedule.rules.automatic import automatic_space as automatic_space
     from mslang.schedule.rules.custom import rule as rule
     from mslang.schedule.rules.rule import Rule as Rule
+    from mslang.schedule.rules.sets import postprocessors_for as postprocessors_for
     from mslang.schedule.rules.sets import rules_for as rules_for
     from mslang.schedule.schedule import Schedule as Schedule
     from mslang.schedule.trace import Trace as Trace
@@ -75,7 +76,7 @@ _WHERE = {
     "automatic_space": "mslang.schedule.rules.automatic",
     "rule": "mslang.schedule.rules.custom",
     "Rule": "mslang.schedule.rules.rule",
-    "rules_for": "mslang.schedule.rules.sets",
+    **dict.fromkeys(("postprocessors_for", "rules_for"), "mslang.schedule.rules.sets"),
     "Schedule": "mslang.schedule.schedule",
     "Trace": "mslang.schedule.trace",
     "Database": "mslang.tune.database",

@@ -16,7 +16,7 @@ from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
 from mslang.schedule.rules.multi_level import MultiLevelTiling
 from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
 from mslang.schedule.rules.rule import Rule
-from mslang.schedule.rules.sets import rules_named
+from mslang.schedule.rules.sets import SETS
 from mslang.sema.modules import load
 from mslang.sema.program import instantiate, parse_program
 from mslang.target.description import AVX512, SM_80, Target
@@ -40,7 +40,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         MultiLevelTiling("SSRSRS"),
         RandomComputeLocation(),
     ),
-    "space_cuda": rules_named("cuda"),
+    "space_cuda": SETS["cuda"].rules,
 }
 """The rules of each file, by the end of its name; for CPUs those that stand for MetaSchedule's (`cpu` has others)."""
 

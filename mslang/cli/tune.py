@@ -66,7 +66,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rules",
         metavar="SET",
-        help="tune programs by these rules: cpu, quick, … (default: spaces in the file, else by the target)",
+        help="tune programs by this set of rules: quick, avx2, … (default: spaces in the file, else by the target)",
     )
     parser.add_argument("--strategy", default=STRATEGY, metavar="NAME", help=f"how to search (default {STRATEGY})")
     parser.add_argument("--cost-model", metavar="NAME", help="what ranks candidates (default: XGBoost if installed)")

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from mslang.target.description import GENERIC, KIB, MIB, Target
+from mslang.target.features import vector_bits, vector_registers
 from mslang.target.processors import model_of
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -27,7 +28,7 @@ def host() -> Target:
         cpu=model_of(features, llvm.get_host_cpu_name()),
         features=features,
         vector_bits=vector_bits(features),
-        registers=32 if "avx512f" in features or "neon" in features else 16,
+        registers=vector_registers(features),
         cores=cores(),
         l1=caches.get(1, GENERIC.l1),
         l2=caches.get(2, GENERIC.l2),
@@ -40,13 +41,6 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def vector_bits(features: tuple[str, ...]) -> int:
-    """The width of a vector register."""
-    if "avx512f" in features:
-        return 512
-    return 256 if "avx" in features else 128
 
 
 def cache_sizes(root: Path = _CACHES) -> dict[int, int]:

@@ -54,5 +54,12 @@ def test_wrong_use_is_refused(run: Run, tmp_path: Path) -> None:
         done = run("show", *words)
         assert done.returncode == 2 and "MS701" in done.stderr
     assert "MS273" in run("show", "dense.ms:dense", "--space", "--rules", "quik").stderr
+    for words in (
+        ("show", "dense.ms:dense", "--space", "--rules", "cuda"),
+        ("show", "dense.ms:dense", "--space", "--rules", "quick", "--target", "sm_80"),
+        ("tune", "dense.ms:dense", "--rules", "cuda"),
+    ):
+        done = run(*words)
+        assert done.returncode == 1 and "error[MS273]" in done.stderr and "does not serve" in done.stderr
     cut = run("show", "dense.ms:mixed", "--space", "--sketches", "1")
     assert cut.stdout.count("schedule ") == 1 and "there are more sketches" in cut.stderr

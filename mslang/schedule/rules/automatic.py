@@ -10,7 +10,7 @@ from mslang.ir.program import Program
 from mslang.schedule.interpret import Interpreter, World
 from mslang.schedule.rules.postprocess import Postprocessor, postprocess
 from mslang.schedule.rules.rule import Rule, apply_rules
-from mslang.schedule.rules.sets import SETS, postprocessors_for, rules_for, rules_named
+from mslang.schedule.rules.sets import SETS, narrowed, postprocessors_for, postprocessors_of, rules_for, set_named
 from mslang.schedule.session import Session
 from mslang.schedule.space import Space
 from mslang.sema.module import Module
@@ -38,21 +38,20 @@ def automatic_space(
         program: what to schedule.
         machine: the value of `machine`.
         rules: applied in this order (default: the set for the machine, `rules_for`).
-        postprocessors: applied after them in this order (default: `postprocessors_for` the machine, none if rules are
-            given).
+        postprocessors: applied after them in this order (default: `postprocessors_for` the machine, whatever the rules
+            are).
         name: the space's name in records and messages.
         registry: the primitives that the rules may use.
         named: rules that annotations of blocks (`schedule_rule`) may name.
         module: the program's file, whose rules annotations may name as well.
 
     Raises:
-        MsError: MS273, no rules are given and there are none for targets of this kind.
+        MsError: MS273, no rules are given and there are none for targets of this kind; MS212 or MS213, a package's
+            postprocessor cannot be loaded.
     """
     world = World(machine=machine, registry=registry, rules=tuple(named), module=module)
-    if postprocessors is None:
-        postprocessors = postprocessors_for(machine) if rules is None else ()
     used = rules_for(machine) if rules is None else tuple(rules)
-    last = tuple(postprocessors)
+    last = postprocessors_for(machine) if postprocessors is None else tuple(postprocessors)
 
     def recipe(session: Session) -> None:
         it = Interpreter(session, world)
@@ -65,6 +64,9 @@ def automatic_space(
 def space_named(program: Program, machine: Target, name: str, *, module: Module | None = None) -> Space:
     """The space that a rule set of the library makes, or a space generator of an allowed package.
 
+    A set makes the same space as without a name where it is the target's own; another one makes that of the target
+    without the features that it omits.
+
     Args:
         program: what to schedule.
         machine: the target.
@@ -73,11 +75,12 @@ def space_named(program: Program, machine: Target, name: str, *, module: Module 
         module: the program's file, whose rules annotations may name.
 
     Raises:
-        MsError: MS272, the generator's package is not allowed; MS273, there is no such set or generator; MS275, the
-            generator gives something else.
+        MsError: MS272, the generator's package is not allowed; MS273, there is no such set or generator, or the set
+            does not serve the target; MS275, the generator gives something else.
     """
     if name in SETS or name not in declared(SPACES):
-        return automatic_space(program, machine, rules_named(name), module=module)
+        found = set_named(name, machine)
+        return automatic_space(program, narrowed(machine, found), found.rules, postprocessors_of(found), module=module)
     generator = load(SPACES, name, allowed())
     made = generator(program, machine) if callable(generator) else generator
     if not isinstance(made, Space) or made.program != program:

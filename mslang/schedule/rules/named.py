@@ -17,7 +17,7 @@ from mslang.schedule.rules.nests import block_of
 from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
 from mslang.schedule.rules.postprocess import postprocess
 from mslang.schedule.rules.rule import Rule, apply_rule, apply_rules, blocks_given, refuse_blocks, take
-from mslang.schedule.rules.sets import POSTPROCESSORS, QUICK, rules_named, set_for
+from mslang.schedule.rules.sets import QUICK, RuleSet, postprocessors_of, set_for, set_named
 from mslang.schedule.values import describe
 
 if TYPE_CHECKING:
@@ -87,19 +87,44 @@ def rule_named(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, obj
 
 
 def auto(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """`std.cpu.auto`: all rules of the set for `machine`."""
+    """`std.cpu.auto`: the rules and postprocessors of the set for `machine`, a CPU.
+
+    Raises:
+        MsError: MS205, there are arguments; MS273, `machine` is no CPU.
+    """
     refuse_blocks("auto", args)
-    _whole(it, set_for(it.machine))
+    _automatic(it, "cpu")
+    return None
+
+
+def space(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    """`std.cuda.space`: the rules and postprocessors of the set for `machine`, a GPU.
+
+    Raises:
+        MsError: MS205, there are arguments; MS273, `machine` is no GPU.
+    """
+    refuse_blocks("space", args)
+    _automatic(it, "cuda")
     return None
 
 
 def quick(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """`std.cpu.quick`: the rules that leave two or three decisions open."""
+    """`std.cpu.quick`: the rules that leave two or three decisions open.
+
+    Raises:
+        MsError: MS205, there are arguments; MS273, `machine` is no CPU.
+    """
     refuse_blocks("quick", args)
-    _whole(it, QUICK)
+    _apply_set(it, set_named(QUICK, it.machine))
     return None
 
 
-def _whole(it: Interpreter, name: str) -> None:
-    apply_rules(it, rules_named(name))
-    postprocess(it, POSTPROCESSORS.get(name, ()))
+def _automatic(it: Interpreter, least: str) -> None:
+    """Apply the set for `machine`, which must be of the kind of the set `least`, which needs no features."""
+    set_named(least, it.machine)
+    _apply_set(it, set_for(it.machine))
+
+
+def _apply_set(it: Interpreter, rule_set: RuleSet) -> None:
+    apply_rules(it, rule_set.rules)
+    postprocess(it, postprocessors_of(rule_set))

@@ -21,7 +21,7 @@ NATIVES: Mapping[str, Callable[[Interpreter, Sequence[object], Mapping[str, obje
         "std.cpu.auto": named.auto,
         "std.cpu.quick": named.quick,
         "std.cuda.auto": auto,
-        "std.cuda.space": named.auto,
+        "std.cuda.space": named.space,
         "std.rules.named": named.rule_named,
         **{f"std.rules.{kind().name}": named.Named(kind) for kind in named.RULES},
         "std.tensor.tensorize_mapping": tensorize_mapping,

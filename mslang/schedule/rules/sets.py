@@ -1,9 +1,11 @@
-"""Which rules make the automatic space of a target: sets by name."""
+"""What makes the automatic space of a target: sets of rules and postprocessors, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+
+import msgspec
 
 from mslang.diagnostics import MsError, problem
 from mslang.schedule.rules.add_rfactor import AddRFactor
@@ -29,9 +31,26 @@ from mslang.schedule.rules.restricted import Restricted
 from mslang.schedule.rules.rule import Rule
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
+from mslang.target.features import without
 
 QUICK = "quick"
 """The set that leaves two or three decisions open, for CPUs."""
+
+
+class RuleSet(msgspec.Struct, frozen=True):
+    """What makes the automatic space of a kind of target.
+
+    `rules`, then `postprocessors` are applied in their order. `needs` are features that a target must have; features
+    whose names begin with a prefix in `omits` are not used, even if the target has them.
+    """
+
+    name: str
+    kind: str
+    rules: tuple[Rule, ...]
+    postprocessors: tuple[Postprocessor, ...] = ()
+    needs: frozenset[str] = frozenset()
+    omits: tuple[str, ...] = ()
+
 
 _CPU: tuple[Rule, ...] = (
     CustomRule(),
@@ -65,87 +84,107 @@ _QUICK: tuple[Rule, ...] = (
 )
 _ON_GPUS: tuple[Postprocessor, ...] = (UnboundBlocks(), ReductionBlocks(), AfterRules((GpuUnroll(),)))
 
-SETS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
+_AMX = ("amx-",)
+_DOT_PRODUCTS = ("avx512vnni", "avx512bf16", "avxvnni")
+_TENSOR_CORES = "tensor-cores"
+
+SETS: Mapping[str, RuleSet] = MappingProxyType(
     {
-        "cpu": _CPU,
-        "avx2": _CPU,
-        "avx512": _CPU,
-        "vnni": _CPU,
-        "amx": _CPU,
-        QUICK: _QUICK,
-        "cuda": (CustomRule(), *_CUDA),
-        "cuda_tensor_core": (CustomRule(), TensorCores(), *_CUDA),
+        s.name: s
+        for s in (
+            RuleSet("amx", "cpu", _CPU, needs=frozenset({"amx-int8", "amx-tile"})),
+            RuleSet("vnni", "cpu", _CPU, needs=frozenset({"avx512vnni"}), omits=_AMX),
+            RuleSet("avx512", "cpu", _CPU, needs=frozenset({"avx512bw", "avx512f"}), omits=(*_AMX, *_DOT_PRODUCTS)),
+            RuleSet("avx2", "cpu", _CPU, needs=frozenset({"avx2", "fma"}), omits=(*_AMX, "avx512", "avx10", "avxvnni")),
+            RuleSet("cpu", "cpu", _CPU, omits=(*_AMX, "avx", "fma", "f16c")),
+            RuleSet(QUICK, "cpu", _QUICK),
+            RuleSet(
+                "cuda_tensor_core",
+                "cuda",
+                (CustomRule(), TensorCores(), *_CUDA),
+                _ON_GPUS,
+                needs=frozenset({_TENSOR_CORES}),
+            ),
+            RuleSet("cuda", "cuda", (CustomRule(), *_CUDA), _ON_GPUS),
+        )
     }
 )
-"""The rules of each set, in the order in which they are applied."""
-
-POSTPROCESSORS: Mapping[str, tuple[Postprocessor, ...]] = MappingProxyType(
-    {"cuda": _ON_GPUS, "cuda_tensor_core": _ON_GPUS}
-)
-"""The postprocessors of each set, in the order in which they are applied; a set that is not here has none."""
-
-_HAS_TENSOR_CORES = "tensor-cores"
-
-SERVING: Mapping[str, tuple[tuple[str, frozenset[str]], ...]] = MappingProxyType(
-    {
-        "cpu": (
-            ("amx", frozenset({"amx-int8", "amx-tile"})),
-            ("vnni", frozenset({"avx512vnni"})),
-            ("avx512", frozenset({"avx512bw", "avx512f"})),
-            ("avx2", frozenset({"avx2", "fma"})),
-            ("cpu", frozenset()),
-        ),
-        "cuda": (("cuda_tensor_core", frozenset({_HAS_TENSOR_CORES})), ("cuda", frozenset())),
-    }
-)
-"""For each kind of target its sets and the features that they need, the most demanding first."""
+"""The sets by name; a target's own is the first of its kind whose needs it has."""
 
 
 def _features(target: Target) -> frozenset[str]:
     """A target's features; of a GPU, also what its compute capability implies."""
-    implied = (_HAS_TENSOR_CORES,) if capability(target) >= TENSOR_CORES else ()
+    implied = (_TENSOR_CORES,) if capability(target) >= TENSOR_CORES else ()
     return frozenset((*target.features, *implied))
 
 
-def set_for(target: Target) -> str:
-    """The name of the rule set for a target: the most demanding whose features it has.
+def _serving(target: Target) -> tuple[RuleSet, ...]:
+    """The sets that serve a target, the most demanding first."""
+    has = _features(target)
+    return tuple(s for s in SETS.values() if s.kind == target.kind and s.needs <= has)
+
+
+def set_for(target: Target) -> RuleSet:
+    """The rule set of a target: the most demanding whose features it has.
 
     Raises:
         MsError: MS273, there is none for targets of this kind.
 
     >>> from mslang.target.description import AVX512, GENERIC
-    >>> set_for(AVX512), set_for(GENERIC)
+    >>> set_for(AVX512).name, set_for(GENERIC).name
     ('avx512', 'cpu')
     """
-    for name, needs in SERVING.get(target.kind, ()):
-        if needs <= _features(target):
-            return name
+    found = _serving(target)
+    if found:
+        return found[0]
+    kinds = ", ".join(dict.fromkeys(s.kind for s in SETS.values()))
     raise MsError(
         problem(
             "MS273",
             f"there are no rules for `{target.name}`, a {target.kind} target",
-            why=f"there are rules for targets of these kinds: {', '.join(SERVING)}",
+            why=f"there are rules for targets of these kinds: {kinds}",
             help="write a schedule or a space for the program",
         )
     )
 
 
-def rules_named(name: str) -> tuple[Rule, ...]:
-    """The rules of a set.
+def set_named(name: str, target: Target) -> RuleSet:
+    """The rule set of a name, for a target that it serves.
 
     Raises:
-        MsError: MS273, there is no such set.
+        MsError: MS273, there is no such set, it is for targets of another kind, or it needs features that the target
+            lacks.
     """
-    if name not in SETS:
-        raise MsError(
-            problem(
-                "MS273",
-                f"there is no rule set `{name}`",
-                why=f"the sets are {', '.join(SETS)}",
-                help=did_you_mean(name, SETS),
-            )
+    found = SETS.get(name)
+    if found is None:
+        why = f"the sets are {', '.join(SETS)}"
+        raise MsError(problem("MS273", f"there is no rule set `{name}`", why=why, help=did_you_mean(name, SETS)))
+    serving = _serving(target)
+    if found in serving:
+        return found
+    missing = " and ".join(sorted(found.needs - _features(target)))
+    raise MsError(
+        problem(
+            "MS273",
+            f"the rule set `{name}` does not serve `{target.name}`",
+            why=f"it is for {found.kind} targets; `{target.name}` is a {target.kind} target"
+            if found.kind != target.kind
+            else f"it needs {missing}, which `{target.name}` lacks",
+            help=f"the sets for `{target.name}`: {', '.join(s.name for s in serving)}"
+            if serving
+            else "write a schedule or a space for the program",
         )
-    return SETS[name]
+    )
+
+
+def narrowed(target: Target, rule_set: RuleSet) -> Target:
+    """A target as the rules of a set use it: without the features that the set omits, unless it is the target's own.
+
+    >>> from mslang.target.description import AVX512
+    >>> narrowed(AVX512, SETS["avx2"]).vector_bits, narrowed(AVX512, SETS["avx512"]) == AVX512
+    (256, True)
+    """
+    return target if rule_set == set_for(target) else without(target, rule_set.omits)
 
 
 def rules_for(target: Target) -> tuple[Rule, ...]:
@@ -158,17 +197,29 @@ def rules_for(target: Target) -> tuple[Rule, ...]:
     >>> [rule.name for rule in rules_for(GENERIC)][-2:]
     ['parallelize_vectorize_unroll', 'stream']
     """
-    return rules_named(set_for(target))
+    return set_for(target).rules
+
+
+def postprocessors_of(rule_set: RuleSet) -> tuple[Postprocessor, ...]:
+    """The postprocessors of a set, then those of packages that were allowed (`mslang.extensions`).
+
+    Raises:
+        MsError: MS212 or MS213, a package's cannot be loaded.
+    """
+    return (*rule_set.postprocessors, *own_postprocessors())
 
 
 def postprocessors_for(target: Target) -> tuple[Postprocessor, ...]:
-    """The postprocessors of the set for a target, then those of packages that were allowed (`mslang.extensions`).
+    """The postprocessors of the automatic space of a target: those of its set, then those of allowed packages.
+
+    A kind of target without rules has those of packages alone.
 
     Raises:
-        MsError: MS273, there are no rules for targets of this kind; MS212 or MS213, a package's cannot be loaded.
+        MsError: MS212 or MS213, a package's cannot be loaded.
 
     >>> from mslang.target.description import SM_80
     >>> [p.name for p in postprocessors_for(SM_80)]
     ['unbound_blocks', 'reduction_blocks', 'after_rules']
     """
-    return (*POSTPROCESSORS.get(set_for(target), ()), *own_postprocessors())
+    found = _serving(target)
+    return postprocessors_of(found[0]) if found else own_postprocessors()

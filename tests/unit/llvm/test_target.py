@@ -10,7 +10,8 @@ import pytest
 
 from mslang.diagnostics import TargetError
 from mslang.target.description import AVX2, AVX512, GENERIC, KIB, MIB, TARGETS, Target
-from mslang.target.detect import cache_sizes, host, vector_bits
+from mslang.target.detect import cache_sizes, host
+from mslang.target.features import vector_bits
 from mslang.target.limits import MachineLimits, measured_limits, raise_peak
 from mslang.target.processors import model_of
 from tests.unit.llvm.support import executable

@@ -22,7 +22,7 @@ from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
 from mslang.schedule.rules.multi_level import MultiLevelTiling
 from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
 from mslang.schedule.rules.rule import Rule
-from mslang.schedule.rules.sets import rules_named
+from mslang.schedule.rules.sets import SETS
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Candidate, Space
 from mslang.sema.modules import load
@@ -330,7 +330,7 @@ def test_the_quick_rules_tile_what_follows_apart_where_it_must_wait() -> None:
         block other[i: 8 | j: 8] { s[i] += X[i, j] }
         block c[i: 8, j: 8] { C[i, j] = t[i, j] + s[j] }
     }""")
-    assert all(isinstance(s, Sketch) for s in automatic_space(program, GENERIC, rules_named("quick")).structures())
+    assert all(isinstance(s, Sketch) for s in automatic_space(program, GENERIC, SETS["quick"].rules).structures())
 
 
 def test_axes_of_an_open_size_under_a_loop_of_known_length() -> None:

@@ -18,7 +18,7 @@ from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.named import RULES
 from mslang.schedule.rules.restricted import Restricted
 from mslang.schedule.rules.rule import Rule
-from mslang.schedule.rules.sets import SETS, rules_named
+from mslang.schedule.rules.sets import SETS
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Space
@@ -196,5 +196,5 @@ def test_rules_of_packages_are_found_where_allowed(package: None) -> None:
 
 def test_every_set_has_a_name_for_each_of_its_rules() -> None:
     for name in SETS:
-        names = [r.name for r in rules_named(name)]
+        names = [r.name for r in SETS[name].rules]
         assert len(names) == len(set(names)) and names[0] == "custom"

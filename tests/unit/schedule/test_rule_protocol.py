@@ -14,7 +14,7 @@ from mslang.schedule.interpret import Interpreter
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.nests import block_handle, do, draw
 from mslang.schedule.rules.rule import Rule, apply_rules, post_order
-from mslang.schedule.rules.sets import SETS, rules_for, rules_named, set_for
+from mslang.schedule.rules.sets import SETS, rules_for, set_for, set_named
 from mslang.schedule.session import Session
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512, CUDA, GENERIC, SM_90, Target
@@ -122,11 +122,11 @@ def test_a_block_reserved_for_a_rule_is_passed_over() -> None:
     ids=lambda x: x if isinstance(x, str) else x.name,
 )
 def test_the_set_of_a_target(target: Target, name: str) -> None:
-    assert set_for(target) == name and rules_for(target) == SETS[name]
+    assert set_for(target) == SETS[name] and rules_for(target) == SETS[name].rules
 
 
 def test_targets_and_names_without_rules() -> None:
-    for ask in (lambda: set_for(Target("n", "npu")), lambda: rules_named("avx51")):
+    for ask in (lambda: set_for(Target("n", "npu")), lambda: set_named("avx51", AVX512)):
         with pytest.raises(MsError) as refused:
             ask()
         assert refused.value.diagnostic.code == "MS273"
