@@ -1,5 +1,6 @@
 """The example of a user's own rule: its package runs only where it is allowed."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -52,6 +53,33 @@ def test_a_packages_space_generator_takes_the_place_of_a_rule_set(mslang) -> Non
     assert shown.returncode == 0 and shown.stdout.count("## `in_lanes:s`") == 2, shown.stderr
     unknown = mslang("show", "rows.ms:energy", "--space", "--rules", "rows_onyl", "--extension", "own-rule")
     assert unknown.returncode == 1 and "error[MS273]" in unknown.stderr
+
+
+ANNOTATED = """program energy[M = 64, N = 256](A: f32[M, N], out S: f32[M]) {
+    block s[i: M | j: N] { attr "schedule_rule" = "in_lanes" S[i] += A[i, j] * A[i, j] }
+}
+space whole for energy = std.cpu.auto
+"""
+
+
+def test_a_packages_postprocessor_applies_to_every_automatic_space(mslang, tmp_path: Path) -> None:
+    (tmp_path / "annotated.ms").write_text(ANNOTATED)
+    for words in (["energy"], ["energy", "--rules", "quick"], ["whole"]):
+        item, *rules = words
+        shown = mslang("show", f"annotated.ms:{item}", "--space", *rules, "--extension", "own-rule")
+        assert shown.returncode == 0, shown.stderr
+        assert shown.stdout.count("enter_postproc()") == 2
+        assert 'require lanes * 256 <= 4096, "intermediate arrays take more than 4096 bytes"' in shown.stdout
+    pins = ["--pin", "in_lanes:s=lanes", "--pin", "in_lanes:s/lanes=32", "--strict"]
+    refused = mslang("show", "annotated.ms:whole", *pins, "--extension", "own-rule")
+    assert refused.returncode == 1 and "intermediate arrays take more than 4096 bytes" in refused.stderr
+    tuned = mslang(
+        "tune", "annotated.ms:energy", "--rules", "cpu", "--trials", "4", "--json", "--extension", "own-rule"
+    )
+    assert tuned.returncode == 0, tuned.stdout + tuned.stderr
+    events = [json.loads(line) for line in tuned.stdout.splitlines()]
+    tried = {json.loads(e["decisions"]).get("in_lanes:s/lanes") for e in events if e["kind"] == "trial"}
+    assert tried == {None, 8, 16}
 
 
 def test_a_space_generator_that_gives_no_space(monkeypatch: pytest.MonkeyPatch) -> None:
