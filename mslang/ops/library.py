@@ -60,6 +60,7 @@ LIBRARY: Mapping[str, Signature] = MappingProxyType(
             gives=Kind.NOTHING,
         ),
         "std.rules.compute_location": _function("compute_location", gives=Kind.NOTHING),
+        "std.rules.transpose": _function("transpose", gives=Kind.NOTHING),
         "std.rules.parallelize_vectorize_unroll": _function(
             "parallelize_vectorize_unroll",
             Param("max_jobs_per_core", Kind.INT, 16, keyword=True),

@@ -78,6 +78,12 @@ _LIBRARY = (
     Native("std.rules", "compute_location", "rule", "Draws where each block that is not tiled is computed."),
     Native(
         "std.rules",
+        "transpose",
+        "rule",
+        "Tiles blocks that read along one axis and write along another, and transposes the tiles in registers.",
+    ),
+    Native(
+        "std.rules",
         "parallelize_vectorize_unroll",
         "rule",
         "Runs the outermost loops in parallel, vectorizes the innermost, unrolls within a limit that is drawn.",

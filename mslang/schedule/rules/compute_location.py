@@ -8,9 +8,8 @@ import msgspec
 
 from mslang.ir.find import blocks_of
 from mslang.ir.program import Block
-from mslang.schedule.rules.nests import block_handle, chain_below, do, draw, loops_around, untiled
+from mslang.schedule.rules.nests import block_handle, do, draw, stands_alone, untiled
 from mslang.schedule.sampling import locations
-from mslang.transform.analysis.position import leaves
 from mslang.transform.getters import consumers, is_output
 from mslang.transform.outcome import BlockRef
 
@@ -32,12 +31,10 @@ class RandomComputeLocation(msgspec.Struct, frozen=True):
     def applies(self, it: Interpreter, block: Block) -> bool:
         """Whether the block stands alone in loops of its own, untiled, and other blocks read it."""
         program = it.session.program
-        loops = loops_around(program, block)
-        if not loops or blocks_of(block.body) or not untiled(program, block):
+        if blocks_of(block.body) or not stands_alone(program, block) or not untiled(program, block):
             return False
-        alone = len(chain_below(loops[0])) == len(loops) and len(leaves(loops[0])) == 1
         ref = BlockRef(block.name)
-        if not alone or loops[0] not in program.body or is_output(program, ref) or not consumers(program, ref):
+        if is_output(program, ref) or not consumers(program, ref):
             return False
         return len(locations(program, ref)) > 1
 

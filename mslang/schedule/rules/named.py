@@ -11,6 +11,7 @@ from mslang.diagnostics import ScheduleError, problem
 from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.compute_location import RandomComputeLocation
 from mslang.schedule.rules.cpu.streamed import StreamedResults
+from mslang.schedule.rules.cpu.transposition import Transposition
 from mslang.schedule.rules.custom import CustomRule, find_rule
 from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
 from mslang.schedule.rules.nests import block_of
@@ -28,6 +29,7 @@ RULES = (
     AutoInline,
     AddRFactor,
     RandomComputeLocation,
+    Transposition,
     ParallelizeVectorizeUnroll,
     StreamedResults,
     CustomRule,

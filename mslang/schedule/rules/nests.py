@@ -108,6 +108,12 @@ def draw(session: Session, op: str, *args: object, address: str, **named: object
     return session.sample(op, bind(OPERATIONS[op], args, named), address=address, name=name)
 
 
+def stands_alone(program: Program, block: Block) -> bool:
+    """Whether a block has loops at the top of the program, and nothing else stands under them."""
+    loops = loops_around(program, block)
+    return bool(loops) and loops[0] in program.body and chain_below(loops[0]) == loops and len(leaves(loops[0])) == 1
+
+
 def untiled(program: Program, block: Block) -> bool:
     """Whether each loop around a block is serial and of one axis, and each axis of one loop of constant extent."""
     if any(s.kind != "serial" for s in loops_around(program, block)):

@@ -15,6 +15,7 @@ from mslang.schedule.rules.cpu.matrix_tiles import MatrixTiles
 from mslang.schedule.rules.cpu.register_tile import RegisterTiling
 from mslang.schedule.rules.cpu.rows import RowFusion
 from mslang.schedule.rules.cpu.streamed import StreamedResults
+from mslang.schedule.rules.cpu.transposition import Transposition
 from mslang.schedule.rules.custom import CustomRule
 from mslang.schedule.rules.gpu.auto_bind import AutoBind
 from mslang.schedule.rules.gpu.cross_thread import CrossThreadReduction
@@ -63,6 +64,7 @@ _CPU: tuple[Rule, ...] = (
     AddRFactor(),
     MultiLevelTiling("SSRSRS"),
     RandomComputeLocation(),
+    Transposition(),
     ParallelizeVectorizeUnroll(),
     StreamedResults(),
 )
@@ -80,6 +82,7 @@ _QUICK: tuple[Rule, ...] = (
     AutoInline(),
     Restricted(AddRFactor(), ("inner",)),
     Restricted(MultiLevelTiling("SRS"), ("level_1",)),
+    Transposition(),
     ParallelizeVectorizeUnroll(unroll_steps=(64,), vector_extents=(1024,)),
 )
 _ON_GPUS: tuple[Postprocessor, ...] = (UnboundBlocks(), ReductionBlocks(), AfterRules((GpuUnroll(),)))
