@@ -237,6 +237,59 @@ def test_a_requantised_product_is_taken_from_registers():
     assert changed(made.program, made.sample(1).program, 0.0, 1) is None
 
 
+PACKED = """program p[M = 5, K = 3](A: {left}[M, K * {g}], B: {right}[2, K, {n}, {g}], out C: {sums}[M, 2, {n}]) {{
+    block mm[i: M, n: 2, j: {n} | k: K, q: {g}] {{
+        C[i, n, j] += {sums}(A[i, k * {g} + q]) * {sums}(B[n, k, j, q])
+    }}
+}}"""
+
+
+def packed(left: str = "u8", right: str = "i8", sums: str = "i32", n: int = 16, g: int = 4) -> Program:
+    return parse_program(PACKED.format(left=left, right=right, sums=sums, n=n, g=g))
+
+
+@pytest.mark.parametrize(
+    ("program", "target", "instruction"),
+    [
+        (packed(), VNNI, "u8s8_vnni"),
+        (packed(n=48), VNNI, "u8s8_vnni"),
+        (packed("i8"), VNNI, "s8s8_vnni"),
+        (packed(), AVX512, "u8s8_16x4_avx512bw"),
+        (packed("i8", g=2), AVX512, "s8s8_avx512bw"),
+        (packed(n=8, g=2), AVX2, "u8s8_avx2"),
+        (packed("bf16", "bf16", "f32", g=2), BF16, "bf16_dot"),
+    ],
+    ids=lambda x: getattr(x, "name", x),
+)
+def test_operands_that_are_packed_already_are_read_where_they_lie(program: Program, target: Target, instruction: str):
+    made = automatic_space(program, target)
+    sketch = next(s for s in made.sketches() if dict(s.structure).get("dot:mm", instruction) == instruction)
+    assert instruction in {str(dict(b.annotations).get("intrin")) for b in blocks_of(sketch.program.body)}
+    assert set(blocks(sketch.program)) == {"mm_init", "C_local", "dot"}
+    batch = sketch.batch()
+    drawn = batch.draw(20, seed=0)
+    valid = np.flatnonzero(batch.valid(drawn))
+    assert len(valid) >= 19
+    for k in range(2):
+        row = drawn.row(int(valid[k]))
+        assert sketch.violation(row) is None and changed(made.program, sketch.instantiate(row), 1e-5, k) is None
+
+
+@pytest.mark.parametrize("program", [packed(g=2), packed(g=8), packed(n=8), packed(n=24)], ids=["2", "8", "n8", "n24"])
+def test_other_groups_and_widths_have_no_dot_products(program: Program):
+    made = automatic_space(program, replace(VNNI, features=("avx512f", "avx512vnni")))
+    assert not any(d.startswith("dot:") for s in made.sketches() for d in s.addresses)
+
+
+def test_the_convolution_of_bytes_runs_on_dot_products():
+    sizes = {"CI": 16, "H": 4, "W": 5, "CO": 32}
+    made = automatic_space(instantiate(load(WORKLOADS / "conv2d_nchwc_int8.ms"), "conv2d_nchwc_int8", sizes), VNNI)
+    (sketch,) = made.sketches()
+    assert "u8s8_vnni" in {str(dict(b.annotations).get("intrin")) for b in blocks_of(sketch.program.body)}
+    assert all_buffers(sketch.program)["y_local_1"].scope == "local"
+    assert changed(made.program, made.sample(1).program, 0.0, 1) is None
+
+
 HALVES = """program p[M = 5, N = 35, K = 9](A: {left}[M, K], B: {right}[K, N], out C: f32[M, N]) {{
     block mm[i: M, j: N | k: K] {{ C[i, j] += f32(A[i, k]) * f32(B[k, j]) }}
 }}"""

@@ -1,8 +1,8 @@
 """Products of bytes and of bf16 on dot-product instructions: VNNI, AVX512-BF16, or widening multiplications.
 
 The operand read along vectors is packed so that its bytes lie as the instruction reads them, ahead of time if it is a
-constant parameter; sums stay in registers over the whole reduction. Where a product's sizes do not divide, operands are
-filled up with zeros.
+constant parameter, or it is read where it lies if the program has it packed so; sums stay in registers over the whole
+reduction. Where a product's sizes do not divide, operands are filled up with zeros.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from mslang.ir.program import Block
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, contraction, extents, limited
-from mslang.schedule.rules.cpu.grouped import Grouping, group_operand, pad_to, product_of, require_product, types_of
+from mslang.schedule.rules.cpu.grouped import (
+    Grouping,
+    Product,
+    group_operand,
+    pad_to,
+    product_of,
+    require_product,
+    types_of,
+)
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
 from mslang.schedule.rules.cpu.register_tile import OUTER_TILES, Layout, epilogue, layouts, tile, write_back
 from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
@@ -77,6 +85,13 @@ DOTS = (
 )
 """The instructions, the best for a type of operands first."""
 
+PACKED = (
+    Dot("i8", "avx512vnni", "std.cpu.dot.s8s8_vnni", "", 16, 4, 2),
+    Dot("u8", "avx512bw", "std.cpu.dot.u8s8_16x4_avx512bw", "", 16, 4, 5),
+)
+"""Instructions for right operands that the program has packed, where `DOTS` have none: columns cannot be added up, or
+groups regrouped, where nothing is packed."""
+
 
 class DotProducts(msgspec.Struct, frozen=True):
     """Computes products of bytes or bf16 by the best dot-product instruction of the target; see the module."""
@@ -131,7 +146,15 @@ def _instruction(session: Session, block: Block, machine: Target) -> Dot | None:
     if product is None:
         return None
     wanted = types_of(session, block, product)
-    return next((d for d in DOTS if (d.left, d.right, d.sums) == wanted and machine.has(d.needs)), None)
+    known = DOTS if not product.packed else tuple(d for d in (*DOTS, *PACKED) if _reads(d, block, product))
+    return next((d for d in known if (d.left, d.right, d.sums) == wanted and machine.has(d.needs)), None)
+
+
+def _reads(dot: Dot, block: Block, product: Product) -> bool:
+    """Whether an instruction reads a right operand as the program has packed it."""
+    sizes = extents(block)
+    whole = sizes[product.along] == dot.group and sizes[product.found.vector] % dot.lanes == 0
+    return whole and not dot.sum_right
 
 
 def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: str) -> None:
@@ -149,7 +172,7 @@ def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: s
     """
     product = require_product(session, name, machine)
     found, along = product.found, product.along
-    if pad_to(session, name, {found.vector: dot.lanes, along: dot.group}, dot.lanes):
+    if not product.packed and pad_to(session, name, {found.vector: dot.lanes, along: dot.group}, dot.lanes):
         product = require_product(session, name, machine)
     user = epilogue(session.program, name)
     sums = None
@@ -158,7 +181,8 @@ def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: s
         shifted, sums = do(session, "change_signedness", block_handle(session, name), at)
         spread_copy(session, shifted, machine.vector_bits // 8)
     block = block_of(session, block_handle(session, name))
-    group_operand(session, block, product.right.buffer, dot.grouping)
+    if not product.packed:
+        group_operand(session, block, product.right.buffer, dot.grouping)
     if sums is not None:
         _summed(session, sums, found.vector, along, dot)
     place = _tiled(session, block, found, along, dot, machine, prefix)

@@ -35,12 +35,16 @@ class Grouping(msgspec.Struct, frozen=True):
 
 
 class Product(msgspec.Struct, frozen=True):
-    """A contraction `A[…, k] · B[…, k, j]`: `left` and `right` are its operands, `along` is the axis `k`."""
+    """A contraction `A[…, k] · B[…, k, j]`: `left` and `right` are its operands, `along` is the axis `k`.
+
+    `packed`: it is `A[…, k] · B[…, j, k]`, the right operand in groups along the reduction already.
+    """
 
     found: Contraction
     left: Region
     right: Region
     along: str
+    packed: bool = False
 
 
 def product_of(session: Session, block: Block, machine: Target) -> Product | None:
@@ -54,10 +58,12 @@ def product_of(session: Session, block: Block, machine: Target) -> Product | Non
     left, right = sorted(reads, key=lambda r: mentions(r, found.vector))
     if mentions(left, found.vector) or not all(isinstance(r.start, Var) for r in right.ranges) or len(right.ranges) < 2:
         return None
-    along = right.ranges[-2].start
-    if right.ranges[-1].start != Var(found.vector) or not isinstance(along, Var) or along.name not in found.reduced:
+    outer, inner = (r.start for r in right.ranges[-2:])
+    packed = outer == Var(found.vector)
+    vector, along = (outer, inner) if packed else (inner, outer)
+    if vector != Var(found.vector) or not isinstance(along, Var) or along.name not in found.reduced:
         return None
-    return Product(found, left, right, along.name) if contiguous(left, along.name) else None
+    return Product(found, left, right, along.name, packed) if contiguous(left, along.name) else None
 
 
 def require_product(session: Session, name: str, machine: Target) -> Product:
