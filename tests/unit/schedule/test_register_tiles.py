@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from mslang.ir.expr import Cast, Load
+from mslang.ir.expr import Cast, Choice, Load
 from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import For, Program
 from mslang.ir.visit import stmt_exprs, walk_expr
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.cpu.contraction import contraction
 from mslang.schedule.rules.cpu.groups import group_of
-from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
+from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles, whole_rows
 from mslang.schedule.rules.nests import leaf_blocks, loops_around
 from mslang.schedule.sketch import Sketch
 from mslang.sema.modules import load
@@ -288,6 +288,39 @@ def test_the_convolution_of_bytes_runs_on_dot_products():
     assert "u8s8_vnni" in {str(dict(b.annotations).get("intrin")) for b in blocks_of(sketch.program.body)}
     assert all_buffers(sketch.program)["y_local_1"].scope == "local"
     assert changed(made.program, made.sample(1).program, 0.0, 1) is None
+
+
+SHORT_ROWS = [
+    ("conv2d.ms:conv2d_nhwc", {"H": 5, "W": 5, "CI": 3, "CO": 8}, AVX2, "tile", (101,)),
+    ("conv2d.ms:conv2d_nhwc", {"H": 7, "W": 7, "CI": 3, "CO": 9}, AVX512, "tile", (141, 211, 281)),
+    ("conv2d_nchwc_int8.ms:conv2d_nchwc_int8", {"CI": 16, "H": 9, "W": 9, "CO": 16}, VNNI, "dot", (141, 211, 281)),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes", "target", "rule", "codes"), SHORT_ROWS)
+def test_a_tile_has_several_rows_of_an_image_whose_rows_are_short(
+    name: str, sizes: dict[str, int], target: Target, rule: str, codes: tuple[int, ...]
+):
+    file, _, program = name.partition(":")
+    made = automatic_space(instantiate(load(WORKLOADS / file), program, sizes), target)
+    for k, sketch in enumerate(list(made.sketches())[::5]):
+        (registers,) = (d for d in sketch.decisions if d.address == f"{rule}:conv/registers")
+        assert isinstance(registers.domain, Choice) and set(codes) <= set(registers.domain.values)
+        drawn = sketch.batch().draw(60, seed=k)
+        rows = [drawn.row(int(x)) for x in np.flatnonzero(sketch.batch().valid(drawn))]
+        several = next(row for row in rows if row[registers.address] in codes)
+        assert sketch.violation(several) is None
+        assert changed(made.program, sketch.instantiate(several), 1e-4, k) is None
+
+
+def test_rows_with_tiles_of_more_reuse_are_not_joined():
+    assert whole_rows(32, row=7, above=7, vectors=4, others=register_tiles(32, 7, 4)) == ()
+    assert whole_rows(32, row=16, above=7, vectors=1, others=register_tiles(32, 16, 1)) == ()
+    assert whole_rows(32, row=10, above=7, vectors=1, others=register_tiles(32, 10, 1)) == (201, 301)
+    batched = instantiate(load(WORKLOADS / "batch_gemm.ms"), "batch_gemm", {"BATCH": 3, "M": 5, "N": 16, "K": 4})
+    for sketch in automatic_space(batched, AVX512).sketches():
+        (registers,) = (d for d in sketch.decisions if d.address == "tile:mm/registers")
+        assert isinstance(registers.domain, Choice) and max(registers.domain.values) == 51
 
 
 HALVES = """program p[M = 5, N = 35, K = 9](A: {left}[M, K], B: {right}[K, N], out C: f32[M, N]) {{

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.diagnostics import MsError
-from mslang.ir.expr import Binary, Const, Expr
+from mslang.ir.expr import Expr
 from mslang.ir.program import Block
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
@@ -28,7 +28,7 @@ from mslang.schedule.rules.cpu.grouped import (
 )
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
 from mslang.schedule.rules.cpu.register_tile import OUTER_TILES, Layout, epilogue, layouts, tile, write_back
-from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
+from mslang.schedule.rules.cpu.tile_sizes import draw_register_tile
 from mslang.schedule.rules.nests import block_handle, block_of, do, draw
 from mslang.schedule.session import Session
 from mslang.target.description import Target
@@ -223,20 +223,17 @@ def _tiled(
 ) -> _Loops:
     target = block_handle(session, block.name)
     sizes = extents(block_of(session, target))
-    rows = 1 if found.row is None else sizes[found.row]
-    codes = register_tiles(machine.registers - dot.spare, rows, -(-sizes[found.vector] // dot.lanes))
-    code = draw(session, "choose", codes, weights=intensities(codes), address=f"{prefix}/registers")
-    assert isinstance(code, Expr)
+    drawn = draw_register_tile(
+        session, block_of(session, target), found, machine.registers - dot.spare, dot.lanes, prefix
+    )
     outer: list[Handle] = []
     inner: list[Handle] = []
     unrolled: list[Handle] = []
     lane = None
     for axis in (found.vector, *found.outer, *((found.row,) if found.row else ())):
-        rest: tuple[Expr | int, ...] = ()
+        rest: tuple[Expr | int, ...] = (drawn[axis],) if axis in drawn else ()
         if axis == found.vector:
-            rest = (Binary("%", code, Const(TENS)), dot.lanes)
-        elif axis == found.row:
-            rest = (Binary("//", code, Const(TENS)),)
+            rest = (drawn[axis], dot.lanes)
         tiles = limited(OUTER_TILES, -(-sizes[axis] // (dot.lanes if axis == found.vector else 1)))
         count = draw(session, "choose", tiles, address=f"{prefix}/{axis}") if len(tiles) > 1 else 1
         names = [f"{axis}{k}" for k in range(2 + len(rest))]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.ir.expr import Binary, Const, Expr
+from mslang.ir.expr import Binary, Const
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
@@ -26,7 +26,6 @@ from mslang.schedule.rules.cpu.contraction import (
     greatest,
     limited,
     mentions,
-    sharers,
 )
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
 from mslang.schedule.rules.cpu.packing import (
@@ -39,7 +38,7 @@ from mslang.schedule.rules.cpu.packing import (
     spread_panels,
     widen,
 )
-from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
+from mslang.schedule.rules.cpu.tile_sizes import draw_register_tile
 from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, draw, leaf_blocks
 from mslang.schedule.rules.rule import legal
 from mslang.schedule.session import Session
@@ -234,32 +233,26 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
 
 class _Loops(msgspec.Struct, frozen=True):
     """The loops of a tiled contraction: outer and inner ones by axis, blocks of the reduction and the reduction in
-    them, the register tile."""
+    them, the register tile, and the axes of its rows."""
 
     outer: dict[str, Handle]
     inner: dict[str, Handle]
     blocks: tuple[Handle, ...]
     reduced: tuple[Handle, ...]
     tile: tuple[Handle, ...]
+    rows: tuple[str, ...]
 
 
 def _split(session: Session, block: Block, found: Contraction, machine: Target, blocked: bool, prefix: str) -> _Loops:
     sizes = greatest(block)
-    vectors = -(-sizes[found.vector] // found.lanes)
-    rows = 1 if found.row is None else sizes[found.row]
-    shared = 0 if found.row is None else sharers(block, found.row)
-    codes = register_tiles(machine.registers, rows, vectors, shared)
-    code = draw(session, "choose", codes, weights=intensities(codes), address=f"{prefix}/registers")
-    assert isinstance(code, Expr)
+    drawn = draw_register_tile(session, block, found, machine.registers, found.lanes, prefix)
     outer: dict[str, Handle] = {}
     inner: dict[str, Handle] = {}
     tile: list[Handle] = []
     for axis in (*found.outer, *((found.row,) if found.row else ()), found.vector):
-        size: tuple[Expr | int, ...] = ()
+        size = (drawn[axis],) if axis in drawn else ()
         if axis == found.vector:
-            size = (Binary("*", Binary("%", code, Const(TENS)), Const(found.lanes)),)
-        elif axis == found.row:
-            size = (Binary("//", code, Const(TENS)),)
+            size = (Binary("*", drawn[axis], Const(found.lanes)),)
         most = -(-sizes[axis] // (found.lanes if axis == found.vector else 1))
         tiles = limited(OUTER_TILES, most)
         count = draw(session, "choose", tiles, address=f"{prefix}/{axis}") if len(tiles) > 1 else 1
@@ -269,7 +262,8 @@ def _split(session: Session, block: Block, found: Contraction, machine: Target, 
         outer[axis], inner[axis] = first, second
         tile += rest
     in_blocks = _blocked_axis(block, found) if blocked else None
-    return _Loops(outer, inner, *_reduction(session, block, found, in_blocks, prefix), tuple(tile))
+    rows = tuple(a for a in outer if a in drawn and a != found.vector)
+    return _Loops(outer, inner, *_reduction(session, block, found, in_blocks, prefix), tuple(tile), rows)
 
 
 def _reduction(
@@ -371,7 +365,7 @@ def _finish(
         do(session, "unroll", row)
     do(session, "unroll", loops.reduced[-1], max_steps=steps)
     (zero,) = do(session, "decompose_reduction", target, (*loops.blocks, *loops.reduced)[0])
-    if found.row is not None and not loops.blocks:
-        do(session, "unroll", session.axis(zero, found.row))
+    for axis in loops.rows if not loops.blocks else ():
+        do(session, "unroll", session.axis(zero, axis))
     if results is not None:
         vectorize_along(session, results, found.lanes)

@@ -38,6 +38,30 @@ def register_tiles(registers: int, rows: int, vectors: int, sharers: int = 0) ->
     return tuple(fitting)
 
 
+def whole_rows(registers: int, row: int, above: int, vectors: int, others: Sequence[int]) -> tuple[int, ...]:
+    """The tiles of two or more whole rows of an image, as numbers, if they have more reuse than other tiles.
+
+    Args:
+        registers: how many vectors the machine holds.
+        row: the extent of a row of the image.
+        above: how many rows there are.
+        vectors: the extent of the other side, in vectors.
+        others: the tiles within a row.
+
+    >>> whole_rows(32, 7, 7, 1, register_tiles(32, 7, 1))
+    (141, 211, 281)
+    >>> whole_rows(32, 7, 7, 4, register_tiles(32, 7, 4))
+    ()
+    """
+    found = tuple(
+        r * row * TENS + v
+        for r in range(2, above + 1)
+        for v in limited(VECTORS, vectors)
+        if r * row * v + v < registers
+    )
+    return found if max(intensities(found), default=0.0) > max(intensities(others)) else ()
+
+
 def intensities(codes: Sequence[int]) -> tuple[float, ...]:
     """Weights of register tiles: how many multiplications each makes of an element that it reads, squared."""
     return tuple(_intensity(c // TENS, c % TENS) for c in codes)
