@@ -34,7 +34,7 @@ def again(text: str, sketch: Sketch, space: Space) -> Sketch:
     return next(s for s in legal if s.program == sketch.program)
 
 
-@pytest.mark.parametrize("name", ["gemm", "softmax", "depthwise_nhwc", "row_sum"])
+@pytest.mark.parametrize("name", ["gemm", "softmax", "depthwise_nhwc", "row_sum", "transpose"])
 def test_sketches_of_automatic_spaces_are_read_back(name: str) -> None:
     path = next(p for p in (ROOT / "stdlib" / "workloads").glob("*.ms") if name in load(str(p)).programs)
     program = small_program(load(str(path)), name, {})

@@ -45,7 +45,7 @@ def draw_register_tile(
     if found.row is not None:
         tile[found.row] = Binary("//", code, Const(TENS))
     if several and above is not None and found.row is not None:
-        tile[above] = Binary("max", Binary("//", tile[found.row], Const(rows)), Const(1))
+        tile[above] = Binary("max", Const(1), Binary("//", code, Const(TENS * rows)))
         tile[found.row] = Binary("min", tile[found.row], Const(rows))
     return tile
 
