@@ -8,10 +8,10 @@ import mslang as ms
 from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import Block, Program
 from mslang.schedule.replay import space_of_text
-from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.automatic import automatic_space, space_named
 from mslang.schedule.rules.cpu.transposition import REGISTERS, VECTORS, Transposition, turned
 from mslang.schedule.rules.nests import leaf_blocks, loops_around
-from mslang.schedule.rules.sets import QUICK, rules_named
+from mslang.schedule.rules.sets import QUICK
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Space
 from mslang.sema.program import parse_program
@@ -160,7 +160,7 @@ def test_the_trace_replays_as_text():
 
 
 def test_the_quick_space_has_tiles():
-    made = automatic_space(parse_program(PLAIN), AVX512, rules_named(QUICK))
+    made = space_named(parse_program(PLAIN), AVX512, QUICK)
     assert {d for s in made.sketches() for d in s.addresses} == {"transpose:t", "transpose:t/i", "transpose:t/j"}
 
 
