@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -16,13 +15,15 @@ from mslang.ir.expr import Const
 from mslang.ir.program import Program
 from mslang.ir.work import operations
 from mslang.report.importance import importance
+from mslang.report.log import read_log
 from mslang.sema.program import parse_program
 from mslang.target.description import Target
 from mslang.target.limits import MachineLimits, measured_limits
 from mslang.target.machine import this_machine
 from mslang.target.named import named_target
 from mslang.tune.database import Database, keys_here
-from mslang.tune.record import TRIED, Record, Run
+from mslang.tune.record import INCUMBENT, TRIED, Outcome, Record, Run
+from mslang.tune.recording import lower_bound
 from mslang.tune.roofline import rated_dtype
 from mslang.tune.scale import Scale
 from mslang.tune.verification import DENSE
@@ -32,10 +33,11 @@ MOST = 50
 
 
 class Point(msgspec.Struct, frozen=True):
-    """A trial: its number, when it was done, its time, and its cost and the least so far.
+    """A trial: its number, when it was done, its time, its cost and the least so far, and its outcome.
 
     It was done so many seconds (`at`) after the run began, not counting the pauses before it was resumed. A cost is the
-    time on a core of the nominal speed, by which candidates are ordered.
+    time on a core of the nominal speed, by which candidates are ordered; `bound` is the least cost of one that was cut
+    off.
     """
 
     trial: int
@@ -43,12 +45,15 @@ class Point(msgspec.Struct, frozen=True):
     seconds: float | None
     cost: float | None
     best: float | None
+    outcome: str = Outcome.MEASURED
+    bound: float | None = None
 
 
 class Rated(msgspec.Struct, frozen=True):
     """The program's operations, the bytes of its parameters, and the limits of what ran it, as far as they are known.
 
-    `core` is the rate of the yardstick on one core at the limit; `elsewhere`: the run was made on another machine.
+    `dtype` is the type of the operations and of the limits, `core` the rate of the yardstick on one core at the limit;
+    `elsewhere`: the run was made on another machine.
     """
 
     operations: int
@@ -56,6 +61,7 @@ class Rated(msgspec.Struct, frozen=True):
     limits: MachineLimits | None
     core: float | None = None
     elsewhere: bool = False
+    dtype: str = "f32"
 
     @property
     def intensity(self) -> float:
@@ -68,29 +74,6 @@ class Rated(msgspec.Struct, frozen=True):
         return Scale(self.operations, None if self.limits is None else self.limits.peak, self.core)
 
 
-class GenerationLine(msgspec.Struct, frozen=True):
-    """What a report needs of a line of `generations.jsonl`."""
-
-    number: int
-    rejected: dict[str, int] | None = None
-    quality: float | None = None
-
-
-class TrialLine(msgspec.Struct, frozen=True):
-    """What a report needs of a line of `trials.jsonl`."""
-
-    candidate: str
-    predicted: float | None = None
-    cost: float | None = None
-
-
-class EventLine(msgspec.Struct, frozen=True):
-    """What a report needs of a line of `events.jsonl`."""
-
-    kind: str
-    resumed: int = 0
-
-
 class Found(msgspec.Struct, frozen=True):
     """All of one run: what a section of the report shows."""
 
@@ -99,24 +82,28 @@ class Found(msgspec.Struct, frozen=True):
     text: str
     points: tuple[Point, ...]
     best: Record | None
+    before: Record | None
+    """The schedule before the run, timed together with the best: a default one, or one in the file."""
     outcomes: dict[str, int]
     reasons: tuple[tuple[str, str, int], ...]
     """Outcome, reason and count of what gave no time."""
     rejected: tuple[tuple[str, int], ...]
-    """Constraints that ruled candidates out, with counts (from the log)."""
+    """Constraints that ruled candidates out, with counts, most frequent first (from the log)."""
+    considered: int
+    """Candidates that were looked at to choose the trials (from the log)."""
+    duplicates: int
+    """Of these, programs that an earlier candidate gives, too (from the log)."""
     stages: dict[str, float]
     scopes: dict[str, float]
     importance: tuple[tuple[str, float], ...]
     quality: tuple[tuple[int, float], ...]
     """Generations with the rank correlation of predicted and measured times (from the log)."""
     predicted: tuple[tuple[float, float], ...]
-    """What the cost model expected of each trial that it chose, as log2 relative to the best, and the cost (from the
-    log)."""
+    """The cost that the model expected of each trial that it chose, and the one that was measured (from the log)."""
     rated: Rated | None
+    strategy: str = ""
+    """How candidates were searched (from the log)."""
     damaged: int = 0
-
-
-Line = TypeVar("Line", GenerationLine, TrialLine, EventLine)
 
 
 def gather(database: Database, wanted: str | None = None, logs: Path | None = None) -> list[Found]:
@@ -163,7 +150,7 @@ def gather(database: Database, wanted: str | None = None, logs: Path | None = No
     return found
 
 
-def _found(database: Database, run: Run, log: Path, here: Collection[str]) -> Found | None:
+def _found(database: Database, run: Run, log_folder: Path, here: Collection[str]) -> Found | None:
     """All of a run, None if it has no records; `here` are the keys of this machine."""
     rows = list(database.records(run=run.id))
     records = [r for r in rows if isinstance(r, Record)]
@@ -181,34 +168,31 @@ def _found(database: Database, run: Run, log: Path, here: Collection[str]) -> Fo
     proposed = [r for c, r in last.items() if c in first]
     outcomes = Counter(r.result.outcome.value for r in proposed)
     reasons = Counter((r.result.outcome.value, r.result.reason) for r in proposed if r.result.reason)
+    before = next((r for r in reversed(records) if r.trial == INCUMBENT and r.cost is not None), None)
     stages: Counter[str] = Counter()
     for r in records:
         stages.update(r.result.stages)
-    # A resumed run appends what it replays: a generation that was interrupted is whole the last time, and a candidate
-    # that was known from other runs is there as often as it was proposed.
-    generations = {g.number: g for g in _lines(log / "generations.jsonl", GenerationLine)}.values()
-    trials: dict[str, TrialLine] = {}
-    for t in _lines(log / "trials.jsonl", TrialLine):
-        trials.setdefault(t.candidate, t)
-    rejected: Counter[str] = Counter()
-    for g in generations:
-        rejected.update(g.rejected or {})
+    log = read_log(log_folder)
     measured = [(msgspec.json.decode(r.decisions), r.cost) for r in proposed if r.cost is not None]
     return Found(
         run,
         records[0].program,
         "" if workload is None else workload.text,
-        tuple(_points(run, list(first.values()), _resumed(log))),
+        tuple(_points(run, list(first.values()), log.resumed)),
         _best(list(last.values())),
+        before,
         dict(outcomes.most_common()),
         tuple((o, why, n) for (o, why), n in reasons.most_common(12)),
-        tuple(rejected.most_common(12)),
+        tuple(log.rejected.most_common()),
+        sum(g.drafted for g in log.generations),
+        sum(g.duplicates for g in log.generations),
         dict(stages),
-        _profile(log / "profile.json"),
+        log.scopes,
         tuple(importance([(d, c) for d, c in measured if isinstance(d, dict) and c > 0])[:16]),
-        tuple((g.number, g.quality) for g in generations if g.quality is not None),
-        tuple((t.predicted, t.cost) for t in trials.values() if t.predicted is not None and t.cost and t.cost > 0),
+        tuple((g.number, g.quality) for g in log.generations if g.quality is not None),
+        tuple(log.predicted()),
         None if workload is None else _rated(workload.text, run, here),
+        log.strategy,
         sum(isinstance(r, Diagnostic) for r in rows),
     )
 
@@ -232,7 +216,8 @@ def _points(run: Run, records: Sequence[Record], resumed: Collection[int]) -> li
         paused = number - 1 in resumed
         at += sum(r.result.stages.values()) if paused else _between(before, r.created)
         before = r.created
-        points.append(Point(number, at, r.seconds, r.cost, best))
+        bound = lower_bound(r) if r.result.outcome is Outcome.CUT_OFF else None
+        points.append(Point(number, at, r.seconds, r.cost, best, r.result.outcome.value, bound))
     return points
 
 
@@ -241,11 +226,6 @@ def _between(begin: str, end: str) -> float:
         return max((datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds(), 0.0)
     except (ValueError, TypeError):
         return 0.0
-
-
-def _resumed(log: Path) -> set[int]:
-    """The numbers of trials on record when a run was resumed, as far as its log says."""
-    return {e.resumed for e in _lines(log / "events.jsonl", EventLine) if e.kind == "started" and e.resumed}
 
 
 def _rated(text: str, run: Run, here: Collection[str]) -> Rated | None:
@@ -260,8 +240,9 @@ def _rated(text: str, run: Run, here: Collection[str]) -> Rated | None:
         return None
     if run.machine != this_machine().key:
         # Of its devices no limits are measured.
-        return Rated(count, size, None, elsewhere=run.machine not in here)
-    return Rated(count, size, measured_limits(_target(run.target), dtype), measured_limits().peak_core)
+        return Rated(count, size, None, elsewhere=run.machine not in here, dtype=dtype)
+    limits = measured_limits(_target(run.target), dtype)
+    return Rated(count, size, limits, measured_limits().peak_core, dtype=dtype)
 
 
 def _target(name: str) -> Target | None:
@@ -281,25 +262,3 @@ def _bytes(program: Program) -> int | None:
         width = "".join(c for c in p.buffer.dtype if c.isdigit())
         total += math.prod(map(int, extents)) * (int(width or 8) // 8)
     return total
-
-
-def _lines(path: Path, kind: type[Line]) -> list[Line]:
-    """The lines of a log; those that cannot be read are left out, and a log that is not there has none."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        try:
-            found.append(msgspec.json.decode(line, type=kind))
-        except msgspec.DecodeError:
-            continue
-    return found
-
-
-def _profile(path: Path) -> dict[str, float]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
-    except (OSError, msgspec.DecodeError):
-        return {}

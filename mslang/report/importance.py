@@ -28,13 +28,19 @@ def importance(points: Sequence[tuple[Mapping[str, object], float]]) -> list[tup
     """
     if len(points) < LEAST:
         return []
-    flat = [(dict(_flat(decisions)), math.log(seconds)) for decisions, seconds in points]
-    names = dict.fromkeys(name for decisions, _ in flat for name in decisions)
-    found = ((name, _explained([(d[name], t) for d, t in flat if name in d])) for name in names)
+    measured = [(dict(flat(decisions)), math.log(seconds)) for decisions, seconds in points]
+    names = dict.fromkeys(name for decisions, _ in measured for name in decisions)
+    found = ((name, _explained([(d[name], t) for d, t in measured if name in d])) for name in names)
     return sorted(((n, e) for n, e in found if e is not None), key=lambda pair: -pair[1])
 
 
-def _flat(decisions: Mapping[str, object]) -> Iterator[tuple[str, Hashable]]:
+def flat(decisions: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Names and values of decisions, each factor of a tile as one of its own.
+
+    Example:
+        >>> dict(flat({"tile": [4, 8], "pack": "none"}))
+        {'tile[0]': '4', 'tile[1]': '8', 'pack': 'none'}
+    """
     for name, value in decisions.items():
         match value:
             case list():

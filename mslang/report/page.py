@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from importlib.metadata import version
 
 import msgspec
@@ -11,10 +12,26 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mslang import __version__
 from mslang.brevity import seconds_text
-from mslang.report.chart import Axis, Series, chart
+from mslang.report.figures import best_so_far, predicted, quality, roofline
 from mslang.report.gather import Found
 from mslang.report.highlight import highlighted
-from mslang.tune.quality import LEAST, rank_correlation
+from mslang.report.importance import flat
+
+PARTS = {
+    "prepare": "the unscheduled program",
+    "draw": "choosing candidates",
+    "model": "training the cost model",
+    "text": "writing schedules",
+    "build": "waiting for compilers",
+    "measure": "waiting for the runner",
+    "commit": "writing records",
+    "confirm": "timing the fastest again",
+    "lower": "schedules to loops",
+    "compile": "loops to machine code",
+    "verify": "comparing results",
+    "time": "running the kernel",
+}
+"""What takes the time of each scope and stage."""
 
 
 def page(found: Sequence[Found], where: str) -> str:
@@ -32,10 +49,10 @@ def page(found: Sequence[Found], where: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"time": seconds_text, "ms": highlighted}
-    sections = [_section(f) for f in found]
     text = environment.get_template("page.html.j2").render(
-        sections=sections,
+        sections=[_section(f) for f in found],
         where=where,
+        parts=PARTS,
         versions={"mslang": __version__, "llvmlite": version("llvmlite"), "Python": platform.python_version()},
     )
     # Bytes of a file name that are no text cannot be written.
@@ -47,97 +64,76 @@ def _section(f: Found) -> dict[str, object]:
     timing = None if best is None else best.result.timing
     rate = None if timing is None or rated is None else rated.operations / timing.median
     share = None if timing is None or rated is None else rated.scale.share(timing)
+    scopes = {k: v for k, v in f.scopes.items() if "/" not in k and k not in f.stages}
     return {
         "found": f,
+        "made": _moment(f.run.created),
         "rate": None if rate is None else f"{rate / 1e9:.4g} GFLOP/s",
         "share": None if share is None else f"{100 * share:.0f} %",
         "seconds": None if timing is None else seconds_text(timing.median),
-        "noise": None if timing is None else seconds_text(timing.mad),
+        "noise": None if timing is None else seconds_text(timing.mad, 3),
+        "gain": _gain(f),
         "took": max((p.at for p in f.points), default=0.0),
-        "budget": _budget(f.run.arguments),
-        "by_trial": _curve(f, by_time=False),
-        "by_time": _curve(f, by_time=True),
-        "roofline": _roofline(f),
-        "quality": _quality(f),
-        "predicted": _predicted(f),
-        "split": _shares(
-            {k: v for k, v in f.scopes.items() if "/" not in k and k not in f.stages}
-            if any("/" not in k for k in f.scopes)
-            else {}
-        ),
+        "rows": _rows(f),
+        "rejected": sum(n for _, n in f.rejected),
+        "by_trial": best_so_far(f, by_time=False),
+        "by_time": best_so_far(f, by_time=True),
+        "roofline": roofline(f),
+        "quality": quality(f),
+        "predicted": predicted(f),
+        "importance": _importance(f),
+        "total": sum(scopes.values()) or sum(f.stages.values()),
+        "split": _shares(scopes),
         "stages": _shares(f.stages),
     }
 
 
-def _number(value: float) -> str:
-    return f"{value:g}"
+def _gain(f: Found) -> str | None:
+    """How many times as fast the best is as the schedule before; None where that is not known."""
+    if f.best is None or f.before is None or not f.best.cost or f.before.cost is None:
+        return None
+    return f"{f.before.cost / f.best.cost:.3g} ×"
 
 
-def _curve(f: Found, by_time: bool) -> str:
-    def x_of(trial: int, at: float) -> float:
-        return at if by_time else float(trial)
-
-    dots = [(x_of(p.trial, p.at), p.cost) for p in f.points if p.cost is not None]
-    if len(dots) < 2:
-        return ""
-    best = [(x_of(p.trial, p.at), p.best) for p in f.points if p.best is not None]
-    x = Axis("seconds of the run, without pauses" if by_time else "trials", _number, whole=not by_time)
-    title = f"best time so far of {f.program} against {'time' if by_time else 'trials'}"
-    y = Axis("time at the nominal speed", seconds_text, log=True)
-    return chart([Series(dots, "dot"), Series(best, "best", "step")], x, y, title)
+def _importance(f: Found) -> list[tuple[str, float, str]]:
+    """Each decision's name, its share, and its value in the best schedule (empty where that has none)."""
+    values = _decoded("{}" if f.best is None else f.best.decisions)
+    best = dict(flat(values))
+    return [(name, share, str(best.get(name, ""))) for name, share in f.importance]
 
 
-def _roofline(f: Found) -> str:
-    rated, best = f.rated, f.best
-    if rated is None or best is None or best.result.timing is None:
-        return ""
-    rate = rated.operations / best.result.timing.median
-    series = []
-    if rated.limits is not None:
-        limits = rated.limits
-        ridge = limits.peak / limits.bandwidth
-        span = min(rated.intensity, ridge) / 8, max(rated.intensity, ridge) * 8
-        roof = [(i, min(i * limits.bandwidth, limits.peak) / 1e9) for i in (span[0], ridge, span[1])]
-        series.append(Series(roof, "roof", "line", f"{limits.peak / 1e9:.4g} GFLOP/s"))
-    tried = [(rated.intensity, rated.operations / p.seconds / 1e9) for p in f.points if p.seconds]
-    series += [Series(tried, "dot"), Series([(rated.intensity, rate / 1e9)], "mark")]
-    x = Axis("operations for each byte of the parameters", _number, log=True)
-    return chart(series, x, Axis("GFLOP/s", _number, log=True), f"roofline of {f.program}")
-
-
-def _quality(f: Found) -> str:
-    if len(f.quality) < 2:
-        return ""
-    points = [(float(g), q) for g, q in f.quality]
-    x, y = Axis("generation", _number, whole=True), Axis("rank correlation", _number, ends=(-1.0, 1.0))
-    return chart([Series(points, "best", "line"), Series(points, "dot")], x, y, "quality of the cost model")
-
-
-def _predicted(f: Found) -> tuple[str, float | None]:
-    """The predictions of the cost model against the times, and the rank correlation of all of them."""
-    if len(f.predicted) < LEAST:
-        return "", None
-    values = [x for x, _ in f.predicted]
-    room = 0.05 * (max(values) - min(values)) or 1.0
-    ends = min(values) - room, max(values) + room
-    x = Axis("predicted: binary logarithm of the time, relative", _number, ends=ends)
-    y = Axis("measured, at the nominal speed", seconds_text, log=True)
-    return chart([Series(f.predicted, "dot")], x, y, "predicted and measured times"), rank_correlation(f.predicted)
-
-
-def _shares(seconds: dict[str, float]) -> list[tuple[str, float, float]]:
+def _shares(seconds: Mapping[str, float]) -> list[tuple[str, float, float]]:
     """Name, seconds and share of each part, longest first."""
     total = sum(seconds.values())
     ordered = sorted(seconds.items(), key=lambda pair: -pair[1])
     return [(name, s, s / total) for name, s in ordered if s > 0] if total else []
 
 
-def _budget(arguments: str) -> dict[str, object]:
+def _rows(f: Found) -> dict[str, object]:
+    """Machine, versions and arguments of a run."""
+    rows: dict[str, object] = {}
+    if f.best is not None:
+        rows["machine"] = f"{f.best.device} (key {f.best.machine[:8]})"
+    if f.rated is not None and f.rated.limits is not None:
+        limits = f.rated.limits
+        peak, memory = limits.peak / 1e9, limits.bandwidth / 1e9
+        rows["limits"] = f"{peak:.4g} GFLOP/s ({f.rated.dtype}), memory {memory:.4g} GB/s"
+    rows["target"] = f.run.target
+    given = _decoded(f.run.arguments)
+    # Of another compiler's candidates no record can be the best: what the best says is also true of the run.
+    rows["compiler"] = given.pop("compiler", None) if f.best is None else f.best.compiler
+    rows["mslang"] = given.pop("version", None) if f.best is None else f.best.version
+    rows |= {"seed": f.run.seed} | {k: _plain(v) for k, v in given.items() if k not in ("compiler", "version", "drawn")}
+    rows |= {"strategy": f.strategy or rows.get("strategy"), "hash of the space": given.get("drawn")}
+    return {name.replace("_", " "): value for name, value in rows.items() if value is not None}
+
+
+def _decoded(text: str) -> dict[str, object]:
     try:
-        given = msgspec.json.decode(arguments)
+        found = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return {}
-    return {k: _plain(v) for k, v in given.items() if v is not None} if isinstance(given, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _plain(value: object) -> object:
@@ -145,3 +141,11 @@ def _plain(value: object) -> object:
     if not isinstance(value, dict):
         return value
     return ", ".join(f"{v} {k}" for k, v in value.items() if v is not None) or "none"
+
+
+def _moment(created: str) -> str:
+    """`2026-11-28 22:14 UTC`; what is no date as it stands."""
+    try:
+        return datetime.fromisoformat(created).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except ValueError:
+        return created

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import re
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -16,10 +17,11 @@ from msgspec.structs import replace
 from mslang.cli.main import main
 from mslang.diagnostics import MsError
 from mslang.ir.print import print_program
-from mslang.report.chart import Axis, Series, chart
+from mslang.report.chart import Axis, Series, chart, key
+from mslang.report.figures import best_so_far, predicted
 from mslang.report.gather import gather
 from mslang.report.highlight import highlighted
-from mslang.report.importance import importance
+from mslang.report.importance import flat, importance
 from mslang.report.page import page
 from mslang.runtime.timing import Timing
 from mslang.sema.program import parse_program
@@ -54,6 +56,10 @@ def test_what_is_different_everywhere_or_nowhere_explains_nothing() -> None:
     assert importance(points) == [] and importance(points[:3]) == []
 
 
+def test_each_factor_of_a_tile_is_a_decision() -> None:
+    assert dict(flat({"t": [4, 8], "pack": "none"})) == {"t[0]": "4", "t[1]": "8", "pack": "none"}
+
+
 # ---------------------------------------------------------------- pieces
 def test_whole_numbers_have_whole_ticks_and_given_ends_hold() -> None:
     assert Axis("trials", str, whole=True).ticks(0, 2) == [0.0, 1.0, 2.0]
@@ -72,7 +78,29 @@ def test_times_that_are_close_together_have_numbers_on_their_axis(least: float, 
 def test_negative_values_stand_inside_the_box() -> None:
     axis = Axis("x", str)
     made = ElementTree.fromstring(chart([Series([(-9, -2), (-8, -1)], "dot")], axis, axis, "t"))
-    assert all(64 <= float(c.attrib["cx"]) <= 548 for c in made if c.tag == "circle")
+    assert all(64 <= float(c.attrib["cx"]) <= 426 for c in made if c.tag == "circle")
+
+
+def test_what_lies_beyond_the_ends_stands_at_the_edge() -> None:
+    axis = Axis("x", str, log=True, ends=(1.0, 10.0))
+    made = ElementTree.fromstring(chart([Series([(5, 10), (5, 1000), (5, 1), (5, 0)], "dot")], axis, axis, "t"))
+    heights = [c.attrib["cy"] for c in made if c.tag == "circle"]
+    assert heights[0] == heights[1] and heights[2] == heights[3] != heights[0]
+
+
+@pytest.mark.parametrize(("high", "numbers"), [(10.0, [1, 2, 5, 10]), (500.0, [1, 3, 10, 30, 100, 300])])
+def test_numbers_of_a_logarithmic_axis(high: float, numbers: list[float]) -> None:
+    assert Axis("x", str, log=True).ticks(1.0, high) == numbers
+
+
+def test_marks_say_what_they_are() -> None:
+    axis = Axis("x", str)
+    tips = ["trial 1: <fast>", "trial 2"]
+    for form, tag in (("dot", "circle"), ("triangle", "path"), ("cross", "path")):
+        made = ElementTree.fromstring(chart([Series([(1, 1), (2, 2)], "s", form, tips=tips)], axis, axis, "t"))  # type: ignore[arg-type]
+        marks = [e for e in made if e.tag == tag and e.attrib["class"] == "s"]
+        assert [m.findtext("title") for m in marks] == tips
+        assert key("s", form).count("<title") == 0  # type: ignore[arg-type]
 
 
 def test_rank_correlation_needs_five_pairs_and_shares_ranks() -> None:
@@ -178,7 +206,96 @@ def test_the_page_shows_each_run_and_stands_alone(store: Database) -> None:
     assert [p.best for p in found[0].points][-1] == found[0].best.cost  # type: ignore[union-attr]
     assert found[0].importance[0][0] == "a" and found[0].importance[0][1] > 0.9
     assert "The limits of the machine are not known here" in text
-    assert "<td>20 trials</td>" in text
+    assert ">20 trials</td>" in text
+
+
+def luminance(color: str) -> float:
+    """The relative luminance of `#rgb` or `#rrggbb`, as WCAG defines it."""
+    digits = color[1:] if len(color) == 7 else "".join(2 * c for c in color[1:])
+    parts = [int(digits[k : k + 2], 16) / 255 for k in (0, 2, 4)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: str, second: str) -> float:
+    """The contrast of two colors, 1 to 21."""
+    dark, light = sorted((luminance(first), luminance(second)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_and_marks_stand_out(store: Database, scheme: str) -> None:
+    text = page(gather(store), "r.db")
+    light, dark = re.findall(r":root {([^}]*)}", text)
+    colors = dict(re.findall(r"--(\w+): (#\w+)", light if scheme == "light" else dark))
+    assert len(colors) == 12
+    for name in ("ink", "soft", "accent", "warm", "keyword", "number", "string"):
+        assert min(contrast(colors[name], colors[ground]) for ground in ("paper", "panel")) >= 4.5, name
+    for name in ("dot", "fail"):
+        assert contrast(colors[name], colors["panel"]) >= 3.0, name
+
+
+def test_slow_trials_do_not_hide_the_others(store: Database) -> None:
+    store.add(record("first", 20, 1.0))
+    cut = record("first", 21, 3e-3)
+    store.add(replace(cut, result=replace(cut.result, outcome=Outcome.CUT_OFF)))
+    (found,) = gather(store, "first")
+    figure = best_so_far(found, by_time=False)
+    svg = ElementTree.fromstring(figure.svg)
+    marks = {c: [e for e in svg if e.attrib.get("class") == c] for c in ("dot", "slow", "fail")}
+    assert {c: len(e) for c, e in marks.items()} == {"dot": 19, "slow": 2, "fail": 1}
+    assert [m.findtext("title") for m in marks["slow"]] == ["trial 21: 1 s", "trial 22: cut off, at least 3 ms"]
+    assert marks["fail"][0].findtext("title") == "trial 4: crash"
+    heights = [float(m.attrib["cy"]) for m in marks["dot"]]
+    assert max(heights) - min(heights) > 30
+    assert [text for _, text in figure.legend] == ["trial", "at least this slow", "failed", "best so far"]
+
+
+def test_the_schedule_before_is_what_the_best_is_compared_with(store: Database) -> None:
+    assert "as fast as the schedule before" not in page(gather(store, "first"), "r.db")
+    store.add(replace(record("first", -1, 1.5e-3), candidate="old"))
+    (found,) = gather(store, "first")
+    assert found.before is not None and found.before.cost == 1.5e-3
+    text = page([found], "r.db")
+    assert "<b>2.99 ×</b>" in text and "schedule before</li>" in text
+    # One that is slower than what is shown leaves the axis as it is.
+    store.add(replace(record("first", -1, 0.5), candidate="old"))
+    assert "schedule before</li>" not in page(gather(store, "first"), "r.db")
+
+
+def test_a_run_that_found_nothing_valid_has_a_page(store: Database) -> None:
+    store.add_run(Run("third", "p.ms", "third", "w" * 64, "host", 0, "no arguments", source=workload().source))
+    store.add(record("third", 0, None))
+    text = page(gather(store, "third"), "r.db")
+    assert "nothing valid" in text and "<svg viewBox" not in text
+    assert "Why trials failed" in text and "Best schedule" not in text and "Machine and versions" in text
+
+
+def test_decisions_stand_beside_their_values_in_the_best(store: Database) -> None:
+    text = page(gather(store, "first"), "r.db")
+    rows = re.findall(r'<td class="name">([^<]*)</td>.*?<td class="n value">([^<]*)</td>', text)
+    assert dict(rows) == {"a": "1", "b&lt;i&gt;[0]": "1"}
+
+
+def test_a_pinned_schedule_stands_beside_the_flat_one(store: Database) -> None:
+    (found,) = gather(store, "first")
+    assert found.best is not None and "Step by step" not in page([found], "r.db")
+    pinned = replace(found.best, schedule="schedule p_best for p = s with { a = 1 }\n")
+    text = page([replace(found, best=pinned)], "r.db")
+    assert '<span class="k">with</span>' in text and "Step by step" in text
+
+
+def test_several_runs_have_a_table_of_contents(store: Database) -> None:
+    assert 'class="runs"' not in page(gather(store, "first"), "r.db")
+    text = page(gather(store), "r.db")
+    assert text.count('<a href="#') == 2 and 'href="#first"' in text and 'id="first"' in text
+
+
+def test_a_run_without_a_date(store: Database) -> None:
+    (found,) = gather(store, "first")
+    dated = replace(found, run=replace(found.run, created="2026-01-01T10:00:00.000+02:00"))
+    assert "2026-01-01 08:00 UTC" in page([dated], "r.db")
+    assert "· once</p>" in page([replace(found, run=replace(found.run, created="once"))], "r.db")
 
 
 def test_the_share_of_the_peak_is_of_that_at_the_speed_of_the_moment(store: Database) -> None:
@@ -260,12 +377,28 @@ def test_one_run_by_the_beginning_of_its_name(store: Database) -> None:
 def test_the_page_shows_how_well_the_model_ordered_what_it_chose(store: Database, tmp_path: Path) -> None:
     log = tmp_path / "logs" / "first"
     log.mkdir(parents=True)
-    lines = [{"candidate": f"c{k}", "predicted": float(k), "cost": 1e-3 * (k + 1)} for k in range(8)]
-    lines += [{"candidate": "d", "predicted": None, "cost": 1e-3}, {**lines[0], "predicted": 9.0}]
+    lines = [{"candidate": "d", "predicted": None, "cost": 1e-3}]
+    lines += [{"candidate": f"c{k}", "predicted": float(k), "cost": 1e-3 * (k + 1)} for k in range(8)]
+    lines += [{**lines[1], "predicted": 9.0}, {"candidate": "e", "predicted": 1e9, "cost": 1e-3}]
     (log / "trials.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    text = page(gather(store, "first"), "r.db")
+    found = gather(store, "first")
+    assert found[0].predicted == tuple((1e-3 * 2.0**k, 1e-3 * (k + 1)) for k in range(8))
+    text = page(found, "r.db")
     assert "Predicted and measured" in text and "8 trials that the model chose; rank correlation of all 1.00" in text
+    svg = ElementTree.fromstring(predicted(found[0]).svg)
+    assert len([e for e in svg if e.tag == "circle"]) == 8
     assert "Predicted and measured" not in page(gather(store, "second"), "r.db")
+
+
+def test_a_prediction_is_relative_to_the_best_before(store: Database, tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "first"
+    log.mkdir(parents=True)
+    times = [(0.0, 8e-3), (1.0, 4e-3), (1.0, 6e-3), (-1.0, None), (-1.0, 3e-3)]
+    lines = [{"candidate": f"c{k}", "predicted": p, "cost": c} for k, (p, c) in enumerate(times)]
+    (log / "trials.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (found,) = gather(store, "first")
+    # Of the first trial nothing says what it is relative to.
+    assert found.predicted == ((16e-3, 4e-3), (8e-3, 6e-3), (2e-3, 3e-3))
 
 
 def test_the_log_says_what_records_do_not(store: Database, tmp_path: Path) -> None:
@@ -274,15 +407,18 @@ def test_the_log_says_what_records_do_not(store: Database, tmp_path: Path) -> No
     lines = [
         '{"number": 0, "rejected": {"too <wide>": 4}, "quality": 0.5}',
         "torn {",
-        '{"number": 0, "rejected": {"too <wide>": 7}, "quality": 0.25}',
-        '{"number": 1, "quality": 0.75}',
+        '{"number": 0, "drafted": 1200, "duplicates": 3, "rejected": {"too <wide>": 7}, "quality": 0.25}',
+        '{"number": 1, "drafted": 34, "quality": 0.75}',
     ]
     (log / "generations.jsonl").write_text("\n".join(lines))
     (log / "profile.json").write_text('{"draw": 1.0, "measure": 3.0, "workers/time": 9.0}')
+    (log / "events.jsonl").write_text('{"kind": "started", "strategy": "exhaustive: 40 points"}\n')
     [found] = gather(store, "first")
     assert found.rejected == (("too <wide>", 7),) and found.quality == ((0, 0.25), (1, 0.75))
     text = page([found], "r.db")
     assert "too &lt;wide&gt;" in text and "Quality of the cost model" in text and "75.0 %" in text
+    assert '<td class="n">1,234</td><td>candidates considered' in text and '<td class="n">3</td><td>duplicates' in text
+    assert "exhaustive: 40 points" in text and "waiting for the runner" in text
 
 
 @pytest.mark.parametrize(
@@ -307,7 +443,7 @@ def test_a_line_of_a_log_that_is_damaged_is_left_out(
     before = gather(store, "first")
     with (log / file).open("a") as text:
         text.write(json.dumps(line) + "\n")
-    assert gather(store, "first") == before and "8 trials that the model chose" in page(before, "r.db")
+    assert gather(store, "first") == before and "7 trials that the model chose" in page(before, "r.db")
 
 
 def test_the_pause_before_a_run_was_resumed_is_no_time_of_it(tmp_path: Path) -> None:
