@@ -13,6 +13,9 @@ WIDTH, HEIGHT = 440.0, 236.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 14.0, 30.0, 42.0
 """Room around the plot: for numbers and titles in letters of up to 14 units, as the page has them on narrow screens."""
 
+LETTER = 8.5
+"""The width of a letter on narrow screens, about."""
+
 Form = Literal["dot", "triangle", "cross", "step", "line"]
 """How points are drawn: marks, a staircase through them, or straight lines."""
 
@@ -101,10 +104,16 @@ def chart(series: Sequence[Series], x: Axis, y: Axis, title: str) -> str:
         _, ty = at(bounds[0][0], tick)
         parts.append(f'<line class="grid" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{ty:.1f}" y2="{ty:.1f}"/>')
         parts.append(_text(y.text(tick), LEFT - 6, ty + 4, "end"))
+    end = 0.0
     for tick in x.ticks(*bounds[0]):
         tx, _ = at(tick, bounds[1][0])
         parts.append(f'<line class="grid" x1="{tx:.1f}" x2="{tx:.1f}" y1="{TOP:g}" y2="{HEIGHT - BOTTOM:g}"/>')
-        parts.append(_text(x.text(tick), tx, HEIGHT - BOTTOM + 16, "middle"))
+        number = x.text(tick)
+        half = len(number) * LETTER / 2
+        # A number that would be on another one, or outside, is left out.
+        if tx - half >= end and tx + half <= WIDTH:
+            parts.append(_text(number, tx, HEIGHT - BOTTOM + 16, "middle"))
+            end = tx + half + LETTER
     parts.append(_text(y.title, 0, 14, "start"))
     parts.append(_text(x.title, WIDTH - RIGHT, HEIGHT - 6, "end"))
     return "".join([*parts, *(part for s in series for part in _drawn(s, at)), "</svg>"])

@@ -107,17 +107,21 @@ def predicted(f: Found) -> Figure:
     if len(f.predicted) < LEAST:
         return Figure()
     best, slowest = (of(cost for _, cost in f.predicted) for of in (min, max))
-    ends = min(best, *(p for p, _ in f.predicted)) / 1.1, min(slowest * 1.1, SLOWEST * best)
+    least, most = (of(time for time, _ in f.predicted) for of in (min, max))
+    top = SLOWEST * best
+    x_ends, y_ends = (least / 1.1, max(min(most, top), least) * 1.1), (best / 1.1, min(slowest * 1.1, top))
+    ends = max(x_ends[0], y_ends[0]), min(x_ends[1], y_ends[1])
     drawn = [
-        (Series([(end, end) for end in ends], "before", "line"), "as predicted"),
-        (Series([p for p in f.predicted if p[1] <= ends[1]], "dot"), "trial"),
-        (Series([p for p in f.predicted if p[1] > ends[1]], "slow", "triangle"), "at least this slow"),
+        (Series([(t, t) for t in ends if ends[0] < ends[1]], "before", "line"), "as predicted"),
+        (Series([p for p in f.predicted if p[1] <= y_ends[1]], "dot"), "trial"),
+        (Series([p for p in f.predicted if p[1] > y_ends[1]], "slow", "triangle"), "at least this slow"),
     ]
-    x, y = (Axis(f"{what}, {NOMINAL}", seconds_text, log=True, ends=ends) for what in ("predicted", "measured"))
+    x = Axis(f"predicted, {NOMINAL}", seconds_text, log=True, ends=x_ends)
+    y = Axis(f"measured, {NOMINAL}", seconds_text, log=True, ends=y_ends)
     correlation = rank_correlation(f.predicted)
     note = f"{len(f.predicted)} trials that the model chose"
     if correlation is not None:
-        note += f"; rank correlation of all {correlation:.2f}"
+        note += f"; rank correlation of all {correlation:.2f}. The model is trained again after each generation."
     return Figure(chart([s for s, _ in drawn], x, y, "predicted and measured times"), _legend(drawn), note)
 
 

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -91,6 +92,14 @@ def test_what_lies_beyond_the_ends_stands_at_the_edge() -> None:
 @pytest.mark.parametrize(("high", "numbers"), [(10.0, [1, 2, 5, 10]), (500.0, [1, 3, 10, 30, 100, 300])])
 def test_numbers_of_a_logarithmic_axis(high: float, numbers: list[float]) -> None:
     assert Axis("x", str, log=True).ticks(1.0, high) == numbers
+
+
+def test_numbers_of_the_horizontal_axis_do_not_overlap_or_leave_the_chart() -> None:
+    x = Axis("x", lambda v: f"{v:.1f} ms", log=True, ends=(0.5, 1.44))
+    made = ElementTree.fromstring(chart([Series([(0.5, 1), (1.4, 2)], "dot")], x, Axis("y", str), "t"))
+    centers = [float(e.attrib["x"]) for e in made if e.text is not None and e.text.endswith("ms")]
+    assert len(centers) < len(x.ticks(0.5, 1.44)) == len([e for e in made if e.attrib.get("x1") not in (None, "64")])
+    assert all(b - a > 50 for a, b in pairwise(centers)) and centers[-1] < 416
 
 
 def test_marks_say_what_they_are() -> None:
