@@ -7,7 +7,7 @@ they lead to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from msgspec.structs import replace
@@ -34,6 +34,7 @@ class Draws:
         self._drawn: dict[str, object] = {}
         self._addresses: set[str] = set()
         self._pins: list[Mapping[str, Value]] = []
+        self._settle: Callable[[Decision], Value | None] | None = None
 
     # ------------------------------------------------------------------ addresses
     def claim(self, address: str) -> None:
@@ -81,6 +82,15 @@ class Draws:
                 )
             )
 
+    @contextmanager
+    def settled(self, settle: Callable[[Decision], Value | None]) -> Iterator[None]:
+        """Pin numbers drawn within a context to what a function gives for them; None leaves one open."""
+        before, self._settle = self._settle, settle
+        try:
+            yield
+        finally:
+            self._settle = before
+
     def _given(self, address: str, given: Value | None) -> Value | None:
         return next((p[address] for p in self._pins if address in p), given)
 
@@ -88,6 +98,8 @@ class Draws:
     def number(self, address: str, domain: Domain, given: Value | None) -> object:
         """Decide a number or a tile; returns its symbols."""
         decision = Decision(address, domain, self._given(address, given))
+        if decision.given is None and self._settle is not None:
+            decision = replace(decision, given=self._settle(decision))
         value = self.decider.number(decision, self.numbers)
         if value is not None:
             self.values[address] = value
@@ -134,6 +146,11 @@ class Draws:
         if like.name in self._drawn or not isinstance(like.domain, DynamicRange):
             raise ScheduleError(problem("MS251", f"nothing was drawn that `{like.text}` could be"))
         return like
+
+    @property
+    def open(self) -> int:
+        """How many numbers are open so far: not pinned by text or context."""
+        return sum(isinstance(e, Decision) and e.given is None for e in self.events)
 
     @property
     def numbers(self) -> dict[str, Number]:

@@ -65,7 +65,7 @@ _LIBRARY = (
         "Fuses and runs in parallel the outermost loops, vectorises the innermost, unrolls within a limit.",
     ),
     Native("std.cpu", "auto", "rule", "All rules for this processor: the automatic space, as a part of another."),
-    Native("std.cpu", "quick", "rule", "Rules that leave two or three decisions open."),
+    Native("std.cpu", "quick", "rule", "Rules that leave at most three decisions open."),
     Native("std.cuda", "space", "rule", "All rules for this GPU, and its postprocessors: the automatic space."),
     Native("std.rules", "inline_constants", "rule", "Puts scalars that are computed from nothing into their readers."),
     Native("std.rules", "auto_inline", "rule", "Puts elementwise blocks into the blocks that read them."),

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mslang.ir.expr import Call, Choice, Select
+from mslang.ir.expr import Call, Select
 from mslang.ir.find import path_to_block
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import free_vars, stmt_exprs, walk, walk_expr
 from mslang.schedule.decisions import Decision
+from mslang.schedule.distribution import Number
 from mslang.schedule.interpret import Interpreter, World
 from mslang.schedule.rules.cpu.dot import DotProducts
 from mslang.schedule.rules.cpu.groups import group_of
@@ -24,6 +25,7 @@ from mslang.schedule.rules.cpu.matrix_tiles import MatrixTiles
 from mslang.schedule.rules.cpu.rows import FUSED, RowFusion
 from mslang.schedule.rules.cpu.streamed import bypass, large_results
 from mslang.schedule.rules.default_tiles import tile
+from mslang.schedule.rules.few_decisions import usual
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.schedule.rules.nests import (
     block_handle,
@@ -48,14 +50,8 @@ from mslang.transform.outcome import BlockRef
 NAME = "default"
 """The space's name; it has one candidate."""
 
-ACCUMULATORS = 4
-"""Vectors in which a reduction along a row keeps its parts."""
-
 INSTRUCTIONS: tuple[Rule, ...] = (MatrixTiles(), DotProducts())
 """The rules for products that have instructions of their own, the fastest first."""
-
-CACHED = 8
-"""Register tiles along each axis of a tile for a cache."""
 
 
 def default_schedule(program: Program, machine: Target) -> Candidate:
@@ -83,22 +79,13 @@ def default_schedule(program: Program, machine: Target) -> Candidate:
 
     space = Space(program, recipe, name=NAME, item=False)
     drawn = space.sample(0)
-    fixed = {d.address: _fixed(d, machine) for d in drawn.sketch.decisions}
+    fixed = {d.address: v for d in drawn.sketch.decisions if (v := _fixed(d, machine)) is not None}
     return space.sample(0, fixed) if fixed else drawn
 
 
-def _fixed(decision: Decision, machine: Target) -> int:
-    """The value of what a rule draws: of weighted ones the most likely; parts of a row, and the next row fetched; or
-    tiles of a cache, fewer of them where cores would have no work."""
-    if not isinstance(decision.domain, Choice):
-        return ACCUMULATORS
-    if decision.address.startswith(f"{RowFusion().name}:"):
-        return int(max(decision.domain.values)) if decision.address.endswith("/prefetch") else ACCUMULATORS
-    values = [int(v) for v in decision.domain.values]
-    if decision.domain.weights:
-        return max(zip(decision.domain.weights, values, strict=True))[1]
-    most = min(CACHED, max(values) // (2 * machine.cores))
-    return max((v for v in values if v <= most), default=min(values))
+def _fixed(decision: Decision, machine: Target) -> Number | None:
+    """The value of what a rule draws: rows fetch the next one; else what suits most programs."""
+    return 1 if decision.address.endswith("/prefetch") else usual(decision.domain, machine.cores)
 
 
 def schedule_by_default(it: Interpreter, machine: Target) -> None:

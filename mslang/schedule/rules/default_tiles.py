@@ -1,10 +1,11 @@
-"""A product on a CPU without a search: a tile of results in registers, of fixed size, with the reduction around it."""
+"""A product on a CPU with few decisions: a tile of results in registers, of fixed or drawn size, with the reduction
+around it."""
 
 from __future__ import annotations
 
 import math
 
-from mslang.ir.expr import Const
+from mslang.ir.expr import Binary, Const, Expr
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
@@ -18,12 +19,14 @@ from mslang.schedule.rules.cpu.packing import (
     packed_ahead,
     spread_panels,
 )
+from mslang.schedule.rules.cpu.tiles import TENS, register_tiles
 from mslang.schedule.rules.nests import (
     attempt,
     block_handle,
     block_of,
     do,
     do_if_legal,
+    draw,
     handle,
     leaf_blocks,
     loops_around,
@@ -39,6 +42,12 @@ put in it."""
 
 UNROLLED = 32
 """Copies of a reduction's body that the reduction loop around the register tile is unrolled to."""
+
+MOST_STEPS = 8
+"""So many iterations of a reduction are unrolled at most where that is drawn."""
+
+SHARPNESS = 4
+"""A tile is drawn with a weight of the inverse of its work to this power."""
 
 SHARED = 8
 """Tiles of rows that read the same part of an operand, from which on a copy of it costs little."""
@@ -66,14 +75,27 @@ def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int
         for r in range(1, registers):
             if r * vectors + vectors + 1 > registers or r > rows or (vectors - 1) * lanes >= columns:
                 continue
-            work = -(-rows // r) * r / rows * (-(-columns // (vectors * lanes)) * vectors * lanes) / columns
-            found.append((work * (1 + 1 / r + 1 / vectors), -r * vectors, r, vectors * lanes))
+            found.append((_work(r, vectors, rows, columns, lanes), -r * vectors, r, vectors * lanes))
     _, _, r, c = min(found, default=(0.0, 0, 1, lanes))
     return r, c
 
 
-def tile(session: Session, b: Handle, machine: Target) -> None:
-    """Split off a tile of rows by columns, put the reduction around it, and keep it in registers."""
+def _work(height: int, vectors: int, rows: int, columns: int, lanes: int) -> float:
+    """What a product costs in tiles of so many rows and vectors: work on padding, and loads for each multiplication."""
+    padded = -(-rows // height) * height / rows * (-(-columns // (vectors * lanes)) * vectors * lanes) / columns
+    return padded * (1 + 1 / height + 1 / vectors)
+
+
+def tile(session: Session, b: Handle, machine: Target, prefix: str | None = None) -> None:
+    """Split off a tile of rows by columns, put the reduction around it, and keep it in registers.
+
+    Args:
+        session: the running schedule.
+        b: the product.
+        machine: the CPU.
+        prefix: of the addresses at which sizes are drawn: `PREFIX/registers` of the tile, `PREFIX/unroll` of the
+            reduction (None: they are fixed).
+    """
     block = block_of(session, b)
     spatial = [a.name for a in block.axes if a.kind == "spatial"]
     (written,) = block.writes
@@ -84,13 +106,15 @@ def tile(session: Session, b: Handle, machine: Target) -> None:
     extents = {a.name: int(a.extent.value) for a in block.axes if isinstance(a.extent, Const)}
     rows = _rows(block, columns, extents)
     lanes = lanes_of(session.program, written.buffer, machine)
-    size = tile_sizes(extents[rows] if rows else 1, extents[columns], lanes, machine.registers)
+    within = extents[rows] if rows else 1, extents[columns], lanes, machine.registers
+    size = tile_sizes(*within)
     outer = [a for a in spatial if a not in (rows, columns)]
     counts = {a: extents[a] for a in outer} | {columns: -(-extents[columns] // size[1])}
     panel = None if rows is None else _pack(session, block, rows, -(-extents[rows] // size[0]), counts, machine)
     around = [session.axis(b, a) for a in outer]
     inner: list[Handle] = []
-    for axis, n in ((columns, size[1]), (rows, size[0])):
+    height, width = size if prefix is None else _drawn_size(session, within, f"{prefix}/registers")
+    for axis, n in ((columns, width), (rows, height)):
         if axis is not None:
             loops = do(session, "split", session.axis(b, axis), (None, n), names=[f"{axis}0", f"{axis}1"])
             around.append(loops[0])
@@ -111,7 +135,24 @@ def tile(session: Session, b: Handle, machine: Target) -> None:
     if begun is not None:
         for each in loops_around(session.program, block_of(session, begun[0]))[-len(inner) : -1]:
             do_if_legal(session, "unroll", handle(session, each.var))
-    _unroll_reduction(session, b, reduced[-1], size[0] * max(1, size[1] // lanes))
+    if prefix is None:
+        _unroll_reduction(session, b, reduced[-1], size[0] * max(1, size[1] // lanes))
+    else:
+        _draw_unrolling(session, b, reduced[-1], f"{prefix}/unroll")
+
+
+def _drawn_size(session: Session, within: tuple[int, int, int, int], address: str) -> tuple[Expr | int, Expr | int]:
+    """Rows and columns of a tile, drawn as one number for the rows, columns, lanes and registers of `tile_sizes`."""
+    rows, columns, lanes, registers = within
+    codes = register_tiles(registers, rows, -(-columns // lanes))
+    if len(codes) < 2:
+        return tile_sizes(*within)
+    work = [_work(c // TENS, c % TENS, rows, columns, lanes) for c in codes]
+    weights = tuple(round((min(work) / w) ** SHARPNESS, 4) for w in work)
+    code = draw(session, "choose", codes, weights=weights, address=address)
+    assert isinstance(code, Expr)
+    width = columns if columns < lanes else Binary("*", Binary("%", code, Const(TENS)), Const(lanes))
+    return Binary("//", code, Const(TENS)), width
 
 
 def _rows(block: Block, columns: str, extents: dict[str, int]) -> str | None:
@@ -207,4 +248,14 @@ def _unroll_reduction(session: Session, b: Handle, loop: Handle, copies: int) ->
     fits = [n for n in (4, 2) if n * copies <= UNROLLED and extent % n == 0]
     if fits:
         _, inner = do(session, "split", loop, (None, fits[0]))
+        do_if_legal(session, "unroll", inner)
+
+
+def _draw_unrolling(session: Session, b: Handle, loop: Handle, address: str) -> None:
+    """Draw how many iterations of the innermost reduction loop are unrolled, of those that divide it."""
+    extent = _iterations(session, b, loop)
+    counts = tuple(n for n in range(1, MOST_STEPS + 1) if extent % n == 0)
+    if len(counts) > 1:
+        steps = draw(session, "choose", counts, address=address)
+        _, inner = do(session, "split", loop, (None, steps))
         do_if_legal(session, "unroll", inner)

@@ -111,7 +111,7 @@ def space(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object])
 
 
 def quick(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """`std.cpu.quick`: the rules that leave two or three decisions open.
+    """`std.cpu.quick`: the rules that leave at most three decisions open.
 
     Raises:
         MsError: MS205, there are arguments; MS273, `machine` is no CPU.

@@ -11,7 +11,7 @@ import msgspec
 from mslang.ir.expr import Const
 from mslang.ir.find import blocks_of, path_to_block
 from mslang.ir.intrin import intrin_of
-from mslang.ir.program import Block, For, Region
+from mslang.ir.program import Block, For, Program, Region
 from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.nests import (
@@ -88,7 +88,7 @@ class ParallelizeVectorizeUnroll(msgspec.Struct, frozen=True):
         """Fuse the outermost loops over spatial axes, as many as it takes but the innermost; run them in parallel."""
         chain = chain_below(root)
         block = block_under(root)
-        vector = _vector_loop(session, block)
+        vector = vector_loop(session.program, block)
         if root == vector and self._is_long(root):
             self._share(session, root, block)
             return
@@ -170,13 +170,13 @@ def _begun_apart(session: Session, reduction: Handle) -> tuple[Handle, ...]:
     return do_if_legal(session, "decompose_reduction", reduction, handle(session, loop.var)) or ()
 
 
-def _vector_loop(session: Session, block: Block) -> For | None:
+def vector_loop(program: Program, block: Block) -> For | None:
     """The serial loop to vectorize, if any.
 
     It is the innermost of those along which the elements written are contiguous, and all elements read are contiguous
     or the same; else the innermost loop, if the elements written are contiguous along it.
     """
-    loops = [s for s in loops_around(session.program, block) if s.kind == "serial"]
+    loops = [s for s in loops_around(program, block) if s.kind == "serial"]
     if not block.writes:
         return None
     for loop in reversed(loops):
@@ -201,7 +201,7 @@ def _axes_of(block: Block, loop: For) -> frozenset[str]:
 
 def _vectorize(session: Session, block: Block) -> None:
     """Vectorize a block's loop of vectors, moved inside if need be."""
-    inner = _vector_loop(session, block)
+    inner = vector_loop(session.program, block)
     if inner is None:
         return
     own = handle(session, inner.var)

@@ -17,6 +17,8 @@ from mslang.schedule.rules.cpu.rows import RowFusion
 from mslang.schedule.rules.cpu.streamed import StreamedResults
 from mslang.schedule.rules.cpu.transposition import Transposition
 from mslang.schedule.rules.custom import CustomRule
+from mslang.schedule.rules.default_tiling import DefaultTiling
+from mslang.schedule.rules.few_decisions import FewDecisions
 from mslang.schedule.rules.gpu.auto_bind import AutoBind
 from mslang.schedule.rules.gpu.cross_thread import CrossThreadReduction
 from mslang.schedule.rules.gpu.finish import UnboundBlocks
@@ -25,6 +27,7 @@ from mslang.schedule.rules.gpu.tensor_cores import TensorCores
 from mslang.schedule.rules.gpu.tiling import GpuTiling
 from mslang.schedule.rules.gpu.unroll import GpuUnroll
 from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
+from mslang.schedule.rules.loop_blocks import LoopBlocks
 from mslang.schedule.rules.multi_level import MultiLevelTiling
 from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
 from mslang.schedule.rules.postprocess import AfterRules, Postprocessor, ReductionBlocks, own_postprocessors
@@ -35,7 +38,7 @@ from mslang.target.description import Target
 from mslang.target.features import without
 
 QUICK = "quick"
-"""The set that leaves two or three decisions open, for CPUs."""
+"""The set that leaves at most three decisions open, for CPUs."""
 
 
 class RuleSet(msgspec.Struct, frozen=True):
@@ -80,10 +83,16 @@ _QUICK: tuple[Rule, ...] = (
     CustomRule(),
     InlineConstantScalars(),
     AutoInline(),
-    Restricted(AddRFactor(), ("inner",)),
-    Restricted(MultiLevelTiling("SRS"), ("level_1",)),
-    Transposition(),
-    ParallelizeVectorizeUnroll(unroll_steps=(64,), vector_extents=(1024,)),
+    FewDecisions(RowFusion(), {"prefetch": 1}),
+    FewDecisions(MatrixTiles()),
+    FewDecisions(DotProducts()),
+    FewDecisions(DefaultTiling()),
+    FewDecisions(Transposition(), most=2),
+    FewDecisions(LoopBlocks(only_reductions=True, name="reduction_blocks"), {"rows": 4, "columns": 4}, most=2),
+    FewDecisions(LoopBlocks(), {"rows": 4, "columns": 4}, most=2),
+    FewDecisions(Restricted(AddRFactor(), ("inner",))),
+    FewDecisions(ParallelizeVectorizeUnroll(), {"unroll": 64, "share": 1024}),
+    FewDecisions(StreamedResults()),
 )
 _ON_GPUS: tuple[Postprocessor, ...] = (UnboundBlocks(), ReductionBlocks(), AfterRules((GpuUnroll(),)))
 
