@@ -1,27 +1,19 @@
-"""Sketches for GPUs: arrays equal single values, and numbers may be put in before or after lowering.
-
-All numbers of a summary are the same before and after, but for footprints of digits `x // n`, `x % n` of fused copies
-(`docs/summary.md` says why): before, they may be larger, never smaller.
-"""
+"""Sketches for GPUs: arrays equal single values, and numbers may be put in before or after lowering."""
 
 from __future__ import annotations
 
-import re
-
-import numpy as np
 import pytest
 
 from mslang.ir.arith import evaluate
 from mslang.lower.passes import lower_symbolic
-from mslang.lower.summary import limits, numbers, summarize
+from mslang.lower.summary import limits, summarize
 from mslang.schedule import distribution
 from mslang.schedule.rules.automatic import automatic_space
-from mslang.schedule.sketch import Sketch
 from mslang.search.leaves import Leaf
 from mslang.search.strategy import Rejections
 from mslang.sema.program import parse_program
 from mslang.target.description import SM_80
-from tests.property.test_batches import check
+from tests.property.forms import agrees
 
 PROGRAMS = {
     "product": "program p(A: f32[64, 96], B: f32[96, 64], out C: f32[64, 64]) {"
@@ -35,37 +27,11 @@ PROGRAMS = {
     }""",
 }
 DRAWS, LONG = 8, 1000
-BOUNDED = re.compile(r"statements.*\.(elements|lines|bytes|reuse_bytes)\b")
-"""Numbers that are upper bounds while decisions are open."""
-
-
-def agrees(sketch: Sketch, draws: int) -> None:
-    """Compare what arrays, single values and concrete lowering give for points that a search draws."""
-    check(sketch, draws, draws)
-    leaf = Leaf(0, sketch, SM_80, 3, Rejections())
-    batch = leaf.draw(draws)
-    assert len(batch) == draws
-    assert leaf.constraints.valid(batch).all()
-    before = list(numbers(summarize(lower_symbolic(sketch.program, SM_80), SM_80)))
-    many = sketch.batch()
-    columns = many.evaluate([e for _, e in before], batch)
-    for k in range(draws):
-        values = batch.row(k)
-        plain = distribution.plain(values)
-        assert sketch.violation(values) is None
-        assert [np.broadcast_to(c, (draws,))[k] for c in columns] == [evaluate(e, {}, plain) for _, e in before]
-        if k % 8:
-            continue
-        exact = list(numbers(summarize(lower_symbolic(sketch.instantiate(values), SM_80), SM_80)))
-        assert [path for path, _ in before] == [path for path, _ in exact]
-        for (path, e), (_, known) in zip(before, exact, strict=True):
-            ours, least = evaluate(e, {}, plain), evaluate(known, {})
-            assert ours == least or (BOUNDED.match(path) and ours > least >= 0), (path, ours, least, plain)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_sketch_for_gpus_means_the_same_in_all_forms(name: str) -> None:
-    agrees(list(automatic_space(parse_program(PROGRAMS[name]), SM_80).sketches())[-1], DRAWS)
+    agrees(list(automatic_space(parse_program(PROGRAMS[name]), SM_80).sketches())[-1], SM_80, DRAWS)
 
 
 def test_the_copies_of_a_thread_are_known_and_vectors_are_limited() -> None:
@@ -87,4 +53,4 @@ def test_the_copies_of_a_thread_are_known_and_vectors_are_limited() -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_all_sketches_for_gpus_mean_the_same_in_all_forms(name: str) -> None:
     for sketch in automatic_space(parse_program(PROGRAMS[name]), SM_80).sketches():
-        agrees(sketch, LONG)
+        agrees(sketch, SM_80, LONG)
