@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from mslang.ir.annotations import MAX_STEPS
-from mslang.ir.expr import Choice, Expr, Symbol, Uniform
+from mslang.ir.expr import Binary, Choice, Expr, Symbol, Uniform
 from mslang.ir.program import Annotations, For
 from mslang.ir.symbols import annotation_exprs
 from mslang.ir.visit import walk, walk_expr
@@ -38,21 +38,39 @@ def roles_of(sketch: Sketch) -> Mapping[Role, tuple[str, ...]]:
 
 
 def _used(sketch: Sketch) -> list[tuple[Role, set[str]]]:
-    """The decisions in annotations for unrolling, in extents of loops bound to threads, of loops within a thread, and
-    of parallel loops. The size of a tile is in the extent of the loop over tiles, too, which may be parallel."""
-    unrolled, threads, tiles, parallel = set(_unrolling(sketch.program.annotations)), set[str](), set[str](), set[str]()
+    """The decisions in annotations for unrolling, and those in extents of loops by the kind of loop.
+
+    A number of threads or jobs is a factor of the extent of a loop over them, and is in the extent of the loop of one
+    thread or job as well; a tile size is in the extent of the loop over tiles, too, of which it is no factor.
+    """
+    unrolled = set(_unrolling(sketch.program.annotations))
+    factors: dict[Role, set[str]] = {role: set() for role in Role}
+    extents: dict[Role, set[str]] = {role: set() for role in Role}
     for s in walk(sketch.program.body):
         if not isinstance(s, For):
             continue
         unrolled |= set(_unrolling(s.annotations))
         match s.kind:
             case "parallel":
-                parallel |= set(_symbols(s.extent))
+                role = Role.PARALLEL
             case "serial" | "vectorized" | "unrolled":
-                tiles |= set(_symbols(s.extent))
+                role = Role.TILE
             case _:
-                threads |= set(_symbols(s.extent))
-    return [(Role.UNROLL, unrolled), (Role.THREADS, threads), (Role.TILE, tiles), (Role.PARALLEL, parallel)]
+                role = Role.THREADS
+        factors[role] |= {x.name for x in _factors(s.extent) if isinstance(x, Symbol)}
+        extents[role] |= set(_symbols(s.extent))
+    counts = [(role, factors[role]) for role in (Role.THREADS, Role.PARALLEL)]
+    others = [(role, extents[role]) for role in (Role.TILE, Role.THREADS, Role.PARALLEL)]
+    return [(Role.UNROLL, unrolled), *counts, *others]
+
+
+def _factors(e: Expr) -> Iterator[Expr]:
+    match e:
+        case Binary("*", left, right):
+            yield from _factors(left)
+            yield from _factors(right)
+        case _:
+            yield e
 
 
 def _unrolling(annotations: Annotations) -> Iterator[str]:

@@ -92,8 +92,30 @@ schedule rare for gemm {
 }
 """
 
+JOBS = """
+schedule jobs for gemm {
+    let jobs ~ choose([2, 4, 8])
+    let strip ~ choose([8, 16])
+    let i0, i1 = mm.i.split([jobs, _])
+    let j0, j1 = mm.j.split([_, strip])
+    reorder(i0, j0, i1)
+    fuse(i0, j0).parallel()
+}
+"""
+
+BOUND = """
+schedule bound for gemm {
+    let threads ~ choose([16, 32])
+    let each ~ choose([2, 4])
+    let i0, i1, i2 = mm.i.split([_, threads, each])
+    i0.bind(blockIdx.x)
+    i1.bind(threadIdx.x)
+}
+"""
+
 
 def space(name: str) -> Space:
     """A space of this module."""
-    text = f"{PROGRAM}schedule guarded for gemm {{{GUARDED}}}\n" + SMALL + LARGE + MANY + ILLEGAL + NUMBERS + RARE
+    others = SMALL + LARGE + MANY + ILLEGAL + NUMBERS + RARE + JOBS + BOUND
+    text = f"{PROGRAM}schedule guarded for gemm {{{GUARDED}}}\n" + others
     return space_of(load("guarded.ms", text), name, world=World(machine=GENERIC))

@@ -241,6 +241,8 @@ def test_roles_are_read_off_the_program() -> None:
     assert roles == {Role.TILE: ("ti", "tj", "tk"), Role.UNROLL: ("steps",)}
     roles = leaf_of(sketches("guarded")[0]).roles
     assert roles[Role.TILE] == ("ti", "tj", "inner") and roles[Role.CATEGORICAL] == ("w",)
+    assert leaf_of(sketches("jobs")[0]).roles == {Role.PARALLEL: ("jobs",), Role.TILE: ("strip",)}
+    assert leaf_of(sketches("bound")[0]).roles == {Role.THREADS: ("threads",), Role.TILE: ("each",)}
 
 
 @pytest.mark.parametrize(("file", "program"), [("gemm", "gemm"), ("softmax", "softmax")])
