@@ -35,6 +35,7 @@ from mslang.target.description import AVX2, Target
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
 from mslang.tune.equivalence import difference
+from mslang.tune.origin import complete
 from mslang.tune.record import Outcome, Record, Result, Sources, Workload
 
 PRODUCT = parse_program("""program product(A: f32[24, 32], B: f32[32, 40], out C: f32[24, 40]) {
@@ -275,6 +276,27 @@ def test_a_stale_record_is_passed_over_and_its_step_named(store: Database) -> No
     assert "record 3: the step `reorder(nowhere, i0, mm.k, i1, j1)` fails" in why
     last = keep(store, PRODUCT, good)
     assert served(store, PRODUCT).how == f"record {last.id}, 2 ms on zen × 2"
+
+
+@pytest.mark.parametrize(
+    ("changed", "since"),
+    [
+        ((), ""),
+        (("rules",), "; the rules changed since"),
+        (("library",), "; the library changed since"),
+        (("rules", "library"), "; the rules and the library changed since"),
+    ],
+)
+def test_a_stale_record_says_what_has_changed_since_it_was_made(
+    store: Database, changed: tuple[str, ...], since: str
+) -> None:
+    sources = replace(complete(Sources()), **dict.fromkeys(changed, "0" * 16))
+    made = keep(store, PRODUCT, msgspec.structs.replace(record(PRODUCT, by_hand(), 1e-3), sources=sources))
+    assert served(store, PRODUCT).how.startswith("record 1,")  # What its trace makes depends on neither.
+    store.remove([1])
+    keep(store, PRODUCT, msgspec.structs.replace(made, trace=made.trace.replace("16]", "8]")))
+    why = "its trace makes another program than the one that was measured; mslang 0.1.0 made it"
+    assert f"is stale ({why}{since})" in missed(store, PRODUCT)
 
 
 # ------------------------------------------------------------------ anchors
