@@ -5,8 +5,10 @@ import os
 import pickle
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, problem
@@ -167,6 +169,28 @@ def measure_slowly(job: bytes) -> bytes:
     """Time nothing, so slowly that it can be killed meanwhile."""
     time.sleep(0.03)
     return measure_well(job)
+
+
+class Noted(Struct, frozen=True):
+    """A job that takes a while, and notes in a file when it begins and when it ends."""
+
+    file: str
+    job: Callable[[bytes], bytes]
+
+    def __call__(self, job: bytes) -> bytes:
+        """Do it."""
+        name = self.job.__name__
+        self._note(f"+{name}")
+        time.sleep(0.02)
+        try:
+            return self.job(job)
+        finally:
+            self._note(f"-{name}")
+
+    def _note(self, line: str) -> None:
+        # Lines of several processes are in the order in which they were written.
+        with Path(self.file).open("a") as file:
+            file.write(f"{line}\n")
 
 
 def wrong_when_looked_at_closely(job: bytes) -> bytes:

@@ -127,6 +127,21 @@ def test_whatever_a_candidate_does_is_its_own_outcome(tmp_path: Path) -> None:
     assert done.best.candidate == structural_hash(min(well, key=lambda c: chaos.seconds(c.program)).program)
 
 
+def test_nothing_is_compiled_while_a_candidate_runs(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    jobs = (chaos.build_well, chaos.measure_well, chaos.compare_well)
+    done = search(tmp_path, Work(chaos.prepare, *(chaos.Noted(str(notes), job) for job in jobs)), builders=2)
+    assert done.confirmed and done.tally.outcomes[Outcome.MEASURED] == TRIALS
+    running: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    for mark, name in ((line[0], line[1:]) for line in notes.read_text().splitlines()):
+        running[name] += 1 if mark == "+" else -1
+        most[name] = max(most[name], running[name])
+        timed = running["measure_well"] + running["compare_well"]
+        assert timed <= 1 and not (timed and running["build_well"])
+    assert most == {"build_well": 2, "measure_well": 1, "compare_well": 1} and not running.total()
+
+
 def evolving(problem: Problem) -> Evolutionary:
     """Evolution in small steps."""
     return Evolutionary(problem, breeding=Breeding(fresh=64, children=64, rounds=2, population=32))
