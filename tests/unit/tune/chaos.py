@@ -21,8 +21,18 @@ from mslang.tune.record import Outcome, Result, Verification
 from mslang.tune.verification import DENSE, SPARSE
 
 BUILD_FAULTS = ("build segfault", "build hang", "build refused", "build memory")
-RUN_FAULTS = ("run segfault", "run abort", "run exit", "run hang", "run wrong", "run raise", "run garbage")
-MOODS = ("well", "well", "well", *BUILD_FAULTS, *RUN_FAULTS)
+RUN_FAULTS = (
+    "run segfault",
+    "run abort",
+    "run exit",
+    "run hang",
+    "run memory",
+    "run wrong",
+    "run raise",
+    "run garbage",
+)
+MOODS = ("well", "well", *BUILD_FAULTS, "well", *RUN_FAULTS, "well")
+"""In an order in which the first candidates of `test_search` have all of them."""
 
 EXPECTED = {
     "well": (Outcome.MEASURED, ""),
@@ -34,6 +44,7 @@ EXPECTED = {
     "run abort": (Outcome.CRASH, "running: the process was ended by SIGABRT"),
     "run exit": (Outcome.CRASH, "running: the process ended with status 7"),
     "run hang": (Outcome.TIME_OUT, "running took more than"),
+    "run memory": (Outcome.CRASH, "running: out of memory"),
     "run wrong": (Outcome.WRONG_RESULT, "C[0, 0]"),
     "run raise": (Outcome.CRASH, "running: ZeroDivisionError"),
     "run garbage": (Outcome.CRASH, "running: the answer is not a Result"),
@@ -120,6 +131,8 @@ def measure(job: bytes) -> bytes:
             # Deaf to polite requests, too.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(600)
+        case "run memory":
+            bytearray(1 << 34)
         case "run wrong":
             return pickle.dumps(Result(Outcome.WRONG_RESULT, "on sparse integers C[0, 0] is 1 instead of 2"))
         case "run raise":
@@ -157,6 +170,21 @@ def compare_well(job: bytes) -> bytes:
     task = pickle.loads(job)
     costs = [seconds(program) for program, _ in task.candidates]
     return pickle.dumps(tuple(Compared(timed(cost, False), (Sample(cost),) * 5) for cost in costs))
+
+
+class InSteps(Struct, frozen=True):
+    """A job of the tuner during which the clock of the machine is set two hours on and back all the time."""
+
+    job: Callable[[bytes], bytes]
+
+    def __call__(self, job: bytes) -> bytes:
+        """Do it."""
+        real, steps = time.time, iter(range(1_000_000))
+        time.time = lambda: real() + (7200.0 if next(steps) % 2 else -7200.0)
+        try:
+            return self.job(job)
+        finally:
+            time.time = real
 
 
 def build_slowly(job: bytes) -> bytes:

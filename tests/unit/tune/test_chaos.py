@@ -18,7 +18,10 @@ import pytest
 from test_search import GENERIC, SEED, Search, Settings, Task, kept, search, space
 
 from mslang.diagnostics import MsError
+from mslang.runtime.timing import Limits
+from mslang.target.detect import host
 from mslang.tune import connection as connection_module
+from mslang.tune import job
 from mslang.tune.budget import Budget
 from mslang.tune.database import Database
 from mslang.tune.progress import Event, Finished, Tally, Trial
@@ -114,6 +117,21 @@ def test_steps_of_the_clock_end_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(time, "time", lambda: real() + (7200.0 if next(steps) % 2 else -7200.0))
     done = search(tmp_path, trials=6)
     assert done.tally.outcomes[Outcome.MEASURED] == 6 and done.seconds < 60
+
+
+def test_steps_of_the_clock_in_a_worker_change_no_time(tmp_path: Path) -> None:
+    program, code = space().program, space().sample(SEED).program
+    limits = Limits(repeats=3, max_repeats=5, min_repeat=1e-4, max_total=0.05)
+    steps = Work(job.prepare, *map(chaos.InSteps, (job.build, job.measure, job.compare)))
+    with Workers(1, work=steps) as workers:
+        workers.prepare(job.PrepareJob(program, host(), str(tmp_path), SEED))
+        built = workers.built(workers.build(job.BuildJob(code, host())))
+        result = workers.measure(job.MeasureJob(program, built, str(tmp_path), limits))
+        compared = workers.compare(job.CompareJob(((program, built),) * 2, str(tmp_path), limits))
+    assert result.outcome is Outcome.MEASURED and result.timing is not None and compared is not None
+    times = [*result.timing.samples, *(c.result.timing.median for c in compared if c.result.timing is not None)]
+    assert len(times) == len(result.timing.samples) + 2 and all(0 < t < 60 for t in times)
+    assert all(0 <= t < 60 for t in (*built.stages.values(), *result.stages.values()))
 
 
 @contextmanager
