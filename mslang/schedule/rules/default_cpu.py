@@ -18,6 +18,7 @@ from mslang.ir.visit import free_vars, stmt_exprs, walk, walk_expr
 from mslang.schedule.decisions import Decision
 from mslang.schedule.distribution import Number
 from mslang.schedule.interpret import Interpreter, World
+from mslang.schedule.rules.cpu.contraction import is_dot_of_rows
 from mslang.schedule.rules.cpu.dot import DotProducts
 from mslang.schedule.rules.cpu.groups import group_of
 from mslang.schedule.rules.cpu.lanes import run_in_parallel
@@ -93,7 +94,8 @@ def schedule_by_default(it: Interpreter, machine: Target) -> None:
     session = it.session
     _inline(session)
     _fuse_rows(it)
-    tiled = {b.name for b in leaf_blocks(session.program) if needs_tiling(session.program, b)}
+    program = session.program
+    tiled = {b.name for b in leaf_blocks(program) if needs_tiling(program, b) and not is_dot_of_rows(program, b)}
     for name in sorted(tiled):
         if not _on_instructions(it, name):
             _tile(session, name, machine)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.ir.program import Block
+from mslang.schedule.rules.cpu.contraction import is_dot_of_rows
 from mslang.schedule.rules.default_tiles import tile
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.schedule.rules.nests import block_handle
@@ -24,8 +25,9 @@ class DefaultTiling(msgspec.Struct, frozen=True):
     name: str = "default_tiling"
 
     def applies(self, it: Interpreter, block: Block) -> bool:
-        """Whether the block is a reduction with reuse."""
-        return needs_tiling(it.session.program, block)
+        """Whether the block is a reduction with reuse, other than a matrix times a vector."""
+        program = it.session.program
+        return needs_tiling(program, block) and not is_dot_of_rows(program, block)
 
     def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
         """One, if it is legal: what is open are numbers."""

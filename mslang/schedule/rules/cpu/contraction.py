@@ -20,6 +20,8 @@ from mslang.target.description import Target
 
 SPARSE = 8
 """Vectors are read where they lie if their elements are at most so many elements apart."""
+SHORTEST_ROW = 16
+"""Rows of fewer elements are too short for vectors."""
 FAR = 1 << 62
 
 
@@ -45,9 +47,12 @@ class Contraction(msgspec.Struct, frozen=True):
 def contraction(program: Program, block: Block, machine: Target) -> Contraction | None:
     """A reduction with reuse as a register tile sees it.
 
-    None if adjacent results lie along no axis of its own, or an axis has no greatest extent.
+    None if adjacent results lie along no axis of its own, an axis has no greatest extent, or each result is the dot
+    product of a row.
     """
     if not needs_tiling(program, block, dynamic=True) or len(greatest(block)) < len(block.axes):
+        return None
+    if is_dot_of_rows(program, block):
         return None
     return shape_of(program, block, machine)
 
@@ -76,6 +81,36 @@ def shape_of(program: Program, block: Block, machine: Target) -> Contraction | N
         tuple(r.buffer for r in streamed if step(program, r, vector) > SPARSE),
         lanes_of(program, written.buffer, machine),
     )
+
+
+def adjacent_reduction(block: Block) -> str | None:
+    """The reduction axis along which a block reads adjacent elements, if it writes along none."""
+    if block.init is None or not block.writes:
+        return None
+    reduced = {a.name for a in block.axes if a.kind == "reduce" and a.extent != Const(1)}
+    for r in block.reads:
+        if r.buffer == block.writes[0].buffer or not r.ranges:
+            continue
+        for axis in sorted(free_vars(r.ranges[-1].start) & reduced):
+            found = linear.coefficients(r.ranges[-1].start, frozenset({axis}))
+            if found is not None and found.get(axis) == Const(1):
+                return axis
+    return None
+
+
+def is_dot_of_rows(program: Program, block: Block) -> bool:
+    """Whether each result has a row of its own, of elements that are adjacent along the reduction and are read once: a
+    matrix times a vector.
+
+    Vectors of results would gather such elements; so the reduction itself runs along vectors.
+    """
+    axis = adjacent_reduction(block)
+    if axis is None or extents(block).get(axis, 0) < SHORTEST_ROW:
+        return False
+    spatial = [a.name for a in block.axes if a.kind == "spatial" and a.extent != Const(1)]
+    reads = [r for r in block.reads if r.buffer != block.writes[0].buffer]
+    own = any(contiguous(r, axis) and all(mentions(r, a) for a in spatial) for r in reads)
+    return own and all(step(program, r, a) > SPARSE for r in reads for a in spatial if mentions(r, a))
 
 
 def lanes_of(program: Program, buffer: str, machine: Target) -> int:

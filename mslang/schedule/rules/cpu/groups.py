@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mslang.ir.arith import linear
 from mslang.ir.expr import Const, Var
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import free_vars
+from mslang.schedule.rules.cpu.contraction import adjacent_reduction, is_dot_of_rows
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.schedule.rules.nests import leaf_blocks, loops_around, own_loop
 from mslang.transform.getters import consumers, is_output
@@ -53,7 +52,7 @@ def group_of(program: Program, last: Block) -> Group | None:
         rows.append(axis)
     stages = tuple(n for n in named if n in shared and n != last.name)
     members = [named[n] for n in (*stages, last.name)]
-    reusing = [b for b in members if needs_tiling(program, b)]
+    reusing = [b for b in members if needs_tiling(program, b) and not is_dot_of_rows(program, b)]
     if not rows or (reusing and len(rows) == len(spatial)):
         return None
     products = tuple(b.name for b in reusing if not _in_rows(b, shared[b.name], frozenset(rows)))
@@ -104,18 +103,3 @@ def _axes_shared(
         if target is not None:
             out[r.start.name] = target
     return out
-
-
-def adjacent_reduction(block: Block) -> str | None:
-    """The reduction axis along which a block reads adjacent elements, if it writes along none."""
-    if block.init is None or not block.writes:
-        return None
-    reduced = {a.name for a in block.axes if a.kind == "reduce" and a.extent != Const(1)}
-    for r in block.reads:
-        if r.buffer == block.writes[0].buffer or not r.ranges:
-            continue
-        for axis in sorted(free_vars(r.ranges[-1].start) & reduced):
-            found = linear.coefficients(r.ranges[-1].start, frozenset({axis}))
-            if found is not None and found.get(axis) == Const(1):
-                return axis
-    return None

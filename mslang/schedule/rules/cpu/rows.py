@@ -14,8 +14,8 @@ import msgspec
 
 from mslang.ir.program import Block
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.cpu.contraction import extents, lanes_of
-from mslang.schedule.rules.cpu.groups import Group, adjacent_reduction, group_of
+from mslang.schedule.rules.cpu.contraction import adjacent_reduction, extents, lanes_of
+from mslang.schedule.rules.cpu.groups import Group, group_of
 from mslang.schedule.rules.cpu.lanes import vectorize_along
 from mslang.schedule.rules.cpu.next_row import fetch_next_row
 from mslang.schedule.rules.cpu.one_pass import is_long, roll_rows
