@@ -14,8 +14,8 @@ from common import WORKLOADS, conditions, show, table
 
 import mslang as ms
 from mslang.ir.program import Program
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import numbers, summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.sketch import Sketch
 from mslang.target.description import Target

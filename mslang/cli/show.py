@@ -27,7 +27,8 @@ from mslang.cli.common import UsageError, emit, note, positive
 from mslang.cli.main import DONE
 from mslang.ir.buckets import restricted
 from mslang.kernel.print import print_module
-from mslang.lower.passes import FLATTEN, LOOPS, lower_symbolic, stages
+from mslang.lower.passes import FLATTEN, LOOPS, stages
+from mslang.lower.symbolic import lower_symbolic
 from mslang.suggestions import did_you_mean
 
 if TYPE_CHECKING:

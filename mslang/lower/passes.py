@@ -121,23 +121,6 @@ def lower(
     return module
 
 
-def lower_symbolic(program: Program, target: Target) -> Module:
-    """What a program does whose decisions may have no values, predicates not resolved.
-
-    Extents, shapes and indices are expressions over the decisions. Putting numbers in gives what these passes make of
-    the program with the numbers put in.
-
-    Raises:
-        MsError, TargetError: as `lower`, without MS406.
-    """
-    _check_types(program)
-    # Nothing is printed of it, so that it does not matter whose text an instruction is.
-    module = flatten(auto_unrolled(program), target, texts=InstructionTexts())
-    for p in SYMBOLIC:
-        module = p.run(module, target)
-    return module
-
-
 def stages(
     program: Program, target: Target, passes: Sequence[Pass] = PASSES, texts: InstructionTexts = LLVM
 ) -> Iterator[tuple[str, Module]]:
@@ -155,11 +138,16 @@ def stages(
 
 def _start(program: Program, target: Target, checked: bool, texts: InstructionTexts) -> Module:
     _check_decided(program)
-    _check_types(program)
+    check_types(program)
     return flatten(auto_unrolled(program), target, checked, texts)
 
 
-def _check_types(program: Program) -> None:
+def check_types(program: Program) -> None:
+    """Check that the elements of a program's buffers are scalars.
+
+    Raises:
+        MsError: MS409, those of a buffer are vectors.
+    """
     for buffer in all_buffers(program).values():
         found = parts(buffer.dtype)
         if found is None or found.lanes > 1:

@@ -7,6 +7,7 @@ numbers in gives what placing the concrete program gives.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,9 +18,9 @@ from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.arith.linear import expression, linear
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Select, Var
 from mslang.ir.program import Buffer, Range
-from mslang.ir.visit import free_vars, loads_of, map_expr
+from mslang.ir.visit import free_vars, loads_of, map_expr, substitute
 from mslang.kernel.nodes import Allocate, Atomic, Body, For, Let, Stmt, Store, While
-from mslang.kernel.visit import bodies, expressions, map_expressions, with_bodies
+from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, with_bodies
 from mslang.lower.analysis import accessed, given_strides, stored
 
 Box = tuple[Range, ...]
@@ -27,29 +28,42 @@ Box = tuple[Range, ...]
 Shared = Callable[[Buffer], Mapping[str, Range]]
 """The variables from around an allocation whose values share it: a block's threads do, for shared memory."""
 
+NO_THREADS: Mapping[str, Range] = {}
+"""No loops are threads."""
 
-def place(body: Body, *, compact: bool = True, shared: Shared = lambda _: {}) -> Body:
+
+def place(
+    body: Body, *, compact: bool = True, shared: Shared = lambda _: {}, threads: Mapping[str, Range] = NO_THREADS
+) -> Body:
     """The statements with the buffers that are allocated around all of them allocated around their accesses instead.
 
     Args:
         body: allocations, one in another, around what uses the buffers.
         compact: make buffers no larger than what is accessed of them there.
         shared: for a buffer the variables whose values share it, with their ranges: it holds what is accessed for all.
+        threads: the kinds of loops whose iterations are threads, if they still are loops, with the numbers of the
+            threads: each has memory of its own, which holds what it accesses in all loops of the kind.
     """
     outside: list[Allocate] = []
     while len(body) == 1 and isinstance(body[0], Allocate):
         outside.append(body[0])
         body = body[0].body
     for a in outside:
-        body = _place(a, body, compact, _Place(shared(a.buffer), {}))
+        own = NO_THREADS if a.buffer.scope in (*_SHARED, "global") else threads
+        body = _place(a, body, compact, _Place(shared(a.buffer), {}, own, {}))
     return body
 
 
 class _Place(NamedTuple):
-    """Where a buffer is to be placed: the variables whose values share it, and the loops around."""
+    """Where a buffer is to be placed: the variables whose values share it, and the loops around.
+
+    `threads` are the kinds of loops whose iterations have one each, `indices` the numbers of the threads around.
+    """
 
     shared: Mapping[str, Range]
     around: Mapping[str, Range]
+    threads: Mapping[str, Range]
+    indices: Mapping[str, Expr]
 
 
 def _place(a: Allocate, body: Body, compact: bool, at: _Place) -> Body:
@@ -74,6 +88,8 @@ def _descend(a: Allocate, s: Stmt, compact: bool, at: _Place) -> Stmt | None:
         at = at._replace(around={**at.around, s.var: over})
         if s.kind.startswith(_SHARED.get(a.buffer.scope, ())):
             at = at._replace(shared={**at.shared, s.var: over})
+        if s.kind in at.threads:
+            at = at._replace(indices={**at.indices, s.kind: _minus(Var(s.var), s.start)})
     if any(_mentions(e, buffer) for e in expressions(s)):
         return None
     # What an iteration of a `while` stores, later ones may load.
@@ -105,20 +121,35 @@ def compacted(a: Allocate, at: _Place) -> Allocate:
     whole = tuple(Range(ZERO, n) for n in buffer.shape)
     if buffer.strides is not None or not buffer.shape:
         return a
-    touched = _touched(buffer.name, a.body, at.shared, None, whole)
+    touched = _touched(buffer.name, _of_one_thread(a.body, at), at.shared, None, whole)
     if touched is None:
         return a
     changing = stored(a.body)
     # An extent is a stride of the dimensions before it: what determines declared ones stays.
     free = len(whole) - max(given_strides(a.body, buffer.name) - 1, 0)
     box = tuple(
-        w if k >= free or _is_unsteady(r, changing) else _kept(r, w, at.around)
+        w if k >= free or _is_unsteady(r, changing) else _kept(r, w, {**at.around, **at.threads})
         for k, (r, w) in enumerate(zip(touched, whole, strict=True))
     )
     if box == whole:
         return a
     shape = tuple(r.extent for r in box)
-    return replace(a, buffer=replace(buffer, shape=shape), body=_shifted(buffer.name, box, a.body))
+    return replace(a, buffer=replace(buffer, shape=shape), body=_shifted(buffer.name, box, a.body, at))
+
+
+def _of_one_thread(body: Body, at: _Place) -> Body:
+    """What one thread does: it runs the iteration of its index in every loop of threads."""
+    if not at.threads:
+        return body
+    out: list[Stmt] = []
+    for s in body:
+        inner = tuple(_of_one_thread(b, at) for b in bodies(s))
+        if isinstance(s, For) and s.kind in at.threads:
+            value = Binary("+", at.indices.get(s.kind, Var(s.kind)), s.start)
+            out.extend(map_deep(inner[0], partial(substitute, values={s.var: value})))
+        else:
+            out.append(with_bodies(s, inner))
+    return tuple(out)
 
 
 def _is_unsteady(r: Range, changing: frozenset[str]) -> bool:
@@ -182,16 +213,20 @@ def _direct(s: Stmt, buffer: str) -> list[tuple[Expr, ...]]:
     return found
 
 
-def _shifted(buffer: str, box: Box, body: Body) -> Body:
+def _shifted(buffer: str, box: Box, body: Body, at: _Place) -> Body:
     starts = tuple(r.start for r in box)
 
     def moved(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(i if at == ZERO else _minus(i, at) for i, at in zip(indices, starts, strict=True))
+        return tuple(i if first == ZERO else _minus(i, first) for i, first in zip(indices, starts, strict=True))
 
     def change(x: Expr) -> Expr | None:
         return Load(x.buffer, moved(x.indices), x.dtype) if isinstance(x, Load) and x.buffer == buffer else None
 
     def statement(s: Stmt) -> Stmt:
+        if isinstance(s, For) and s.kind in at.threads and any(s.kind in free_vars(x) for x in starts):
+            mine = {s.kind: _minus(Var(s.var), s.start)}
+            own = tuple(Range(substitute(r.start, mine), r.extent) for r in box)
+            return replace(s, body=_shifted(buffer, own, s.body, at))
         s = with_bodies(s, tuple(tuple(statement(x) for x in b) for b in bodies(s)))
         s = map_expressions(s, lambda e: map_expr(e, change))
         if isinstance(s, Store | Atomic) and s.buffer == buffer:

@@ -11,8 +11,8 @@ from mslang.backend.backend import BackEnd
 from mslang.backend.registry import serving
 from mslang.diagnostics import MsError
 from mslang.ir.program import Program
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.perf.measure import Measured, Overhead, TimedJob, measure, no_clock
 from mslang.perf.parts import Part, blocks_in
 from mslang.perf.result import KernelProfile, Row

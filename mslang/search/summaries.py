@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mslang.ir.program import Program
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import Summary, summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.target.description import Target
 
 

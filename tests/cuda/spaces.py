@@ -10,8 +10,8 @@ import numpy as np
 from mslang.diagnostics import MsError
 from mslang.ir.program import Program
 from mslang.lower.gpu import lower
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import limits, summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule.distribution import Values
 from mslang.schedule.sketch import Sketch
 from mslang.target.description import Target

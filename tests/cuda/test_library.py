@@ -9,9 +9,17 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from mslang.backend.cuda.memory import elements
 from mslang.backend.cuda.nvcc import Nvcc
 from mslang.backend.reference import interpret
+from mslang.ir.dtype import size_of
+from mslang.ir.expr import Const
 from mslang.ir.program import Program
+from mslang.kernel import Allocate, Function
+from mslang.kernel.visit import walk
+from mslang.lower.gpu import lower
+from mslang.lower.summary import summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.target.description import SM_80
@@ -128,6 +136,10 @@ CASES: list[Case] = [
 """Module, schedule, workload (module and program), sizes, parameters."""
 
 
+def name_of(case: Case) -> str:
+    return f"{case[1]}-{'x'.join(map(str, case[3].values()))}"
+
+
 def scheduled(module: str, schedule: str, workload: str, sizes: Mapping[str, int], parameters: str) -> Program:
     home, _, name = workload.rpartition(".")
     home = home if home.startswith("std.") else f"std.workloads.{home or name}"
@@ -147,12 +159,31 @@ def ran(case: Case) -> tuple[Ran, dict[str, np.ndarray]]:
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[1]}-{'x'.join(map(str, c[3].values()))}")
+@pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_schedules_compute_what_the_program_says(case: Case) -> None:
     found, wanted = ran(case)
     assert found.faults == ()
     for name, array in wanted.items():
         np.testing.assert_allclose(found.results[name], array, rtol=1e-5, atol=1e-6)
+
+
+def allocated(f: Function, scopes: frozenset[str]) -> int:
+    """Bytes of the buffers of some scopes that a function allocates."""
+    buffers = [s.buffer for s in walk(f.body) if isinstance(s, Allocate) and s.buffer.scope in scopes]
+    return sum(elements(b) * size_of(b.dtype) for b in buffers)
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_launches_have_what_the_summary_says(case: Case) -> None:
+    """Limits are checked of the summary: it says what the kernels have that run, exchanges of threads included."""
+    program = scheduled(*case)
+    functions = lower(program, SM_80).functions
+    nests = summarize(lower_symbolic(program, SM_80), SM_80).nests
+    for f, nest in zip(functions, nests, strict=True):
+        assert f.launch is not None
+        assert (nest.grid, nest.block) == (f.launch.grid, f.launch.block)
+        assert nest.shared == Const(allocated(f, frozenset({"shared", "shared.dyn"})))
+        assert nest.local == Const(allocated(f, frozenset({"local"})))
 
 
 def test_attention_by_tiles_is_attention() -> None:

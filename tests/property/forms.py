@@ -7,8 +7,8 @@ import re
 import numpy as np
 
 from mslang.ir.arith import evaluate
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import numbers, summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule import distribution
 from mslang.schedule.sketch import Sketch
 from mslang.search.leaves import Leaf

@@ -19,8 +19,8 @@ from mslang.ir.expr import Expr, Symbol, dtype_of
 from mslang.ir.program import Block, Program
 from mslang.ir.symbols import all_exprs, annotation_exprs, buffer_exprs, extent_of
 from mslang.ir.visit import free_vars, loads_of, walk, walk_expr
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import numbers, summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule import distribution
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.rules.automatic import automatic_space

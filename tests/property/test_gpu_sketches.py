@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mslang.ir.arith import evaluate
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import limits, summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule import distribution
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.search.leaves import Leaf

@@ -19,8 +19,8 @@ from mslang.ir.visit import map_buffer, map_expr
 from mslang.kernel.nodes import Allocate, Body, For, If, Stmt
 from mslang.kernel.visit import bodies, map_expressions, with_bodies
 from mslang.lower.fold import step
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import Summary, numbers, summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule import distribution
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.schedule import Schedule

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mslang.diagnostics import MsError, problem
+from mslang.diagnostics import MsError, TargetError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
 from mslang.ir.program import Buffer
 from mslang.kernel.nodes import Allocate, Body
 from mslang.kernel.visit import walk
 from mslang.lower.layout import span
+from mslang.target.description import Target
 
 STATIC_LIMIT = 48 * 1024
 """Bytes of shared memory that a kernel may declare; more is reserved at the launch."""
@@ -26,10 +27,14 @@ GLOBAL_ALIGN = 16
 
 
 class Shared(NamedTuple):
-    """Where shared buffers are in dynamic shared memory, by name, in bytes; those not named are static."""
+    """Where shared buffers are in dynamic shared memory, by name, in bytes; those not named are static.
+
+    `size` are the bytes of dynamic shared memory, `used` those of static shared memory, too.
+    """
 
     offsets: dict[str, int]
     size: int
+    used: int
 
 
 def elements(b: Buffer) -> int:
@@ -70,12 +75,33 @@ def shared_layout(body: Body, reserved: int = 0) -> Shared:
             # Lowering has placed it, in elements of its type.
             offsets[b.name] = int(b.offset.value) * size_of(b.dtype)
             top = max(top, offsets[b.name] + _padded(b))
-    over = sum(_padded(b) for b in static) > STATIC_LIMIT
+    declared = sum(_padded(b) for b in static)
+    over = declared > STATIC_LIMIT
     for b in (*(b for b in dynamic if b.name not in offsets), *(static if over else ())):
         top = -(-top // alignment(b, DYNAMIC_ALIGN)) * alignment(b, DYNAMIC_ALIGN)
         offsets[b.name] = top
         top += _padded(b)
-    return Shared(offsets, top)
+    return Shared(offsets, top, top if over else top + declared)
+
+
+def require_shared(kernel: str, shared: Shared, target: Target) -> None:
+    """Check that the shared buffers of a kernel fit, each at a multiple of its alignment.
+
+    The limits of the summary count the bytes of the buffers alone, which is all that decisions determine.
+
+    Raises:
+        TargetError: MS461, they do not.
+    """
+    most = target.fields.get("shared")
+    if isinstance(most, int) and shared.used > most:
+        raise TargetError(
+            problem(
+                "MS461",
+                f"`{kernel}` needs {shared.used} bytes of shared memory a block, its buffers aligned",
+                why=f"the target `{target.name}` has at most {most}",
+                help="tile the reduction more finely",
+            )
+        )
 
 
 def alignment(b: Buffer, least: int = ALIGN) -> int:

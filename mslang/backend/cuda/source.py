@@ -9,7 +9,7 @@ import msgspec
 from mslang.backend.cuda.arithmetic import Used
 from mslang.backend.cuda.expression import ExpressionPrinter
 from mslang.backend.cuda.instruction import fragment_types, with_shared_fragments
-from mslang.backend.cuda.memory import DYNAMIC_ALIGN, GLOBAL_ALIGN, shared_layout
+from mslang.backend.cuda.memory import DYNAMIC_ALIGN, GLOBAL_ALIGN, require_shared, shared_layout
 from mslang.backend.cuda.names import Names
 from mslang.backend.cuda.prelude import prelude
 from mslang.backend.cuda.scope import Place, Scope
@@ -71,13 +71,14 @@ def cuda_source(module: Module, target: Target, emulated: Callable[[Invoke], boo
     Raises:
         MsError: MS440, something cannot be written in CUDA C; MS419 or MS441, an instruction's text is faulty; MS442,
             an atomic operation that GPUs lack.
+        TargetError: MS461, a kernel's shared memory, aligned, is more than the GPU has.
     """
     used = Used(target.nan_free)
     names = Names()
     kernels: list[str] = []
     launches: list[KernelLaunch] = []
     for f in module.functions:
-        text, launch = _kernel(f, module, used, names.fresh(f.name), emulated)
+        text, launch = _kernel(f, module, target, used, names.fresh(f.name), emulated)
         kernels.append(text)
         launches.append(launch)
     headers = "".join(f"#include <{h}>\n" for h in sorted(used.headers))
@@ -86,10 +87,11 @@ def cuda_source(module: Module, target: Target, emulated: Callable[[Invoke], boo
 
 
 def _kernel(
-    f: Function, module: Module, used: Used, name: str, emulated: Callable[[Invoke], bool]
+    f: Function, module: Module, target: Target, used: Used, name: str, emulated: Callable[[Invoke], bool]
 ) -> tuple[str, KernelLaunch]:
     launch = f.launch or ONE_THREAD
     shared = shared_layout(f.body, int(launch.dynamic_shared.value) if isinstance(launch.dynamic_shared, Const) else 0)
+    require_shared(name, shared, target)
     names = Names()
     scope = Scope({}, {})
     declared: list[str] = []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from mslang.ir import arith, program
 from mslang.ir.expr import ONE, ZERO, Const, Expr
 from mslang.ir.program import Range
-from mslang.kernel import Function, Launch
+from mslang.kernel import For, Function, Launch, Stmt
 
 BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 """The axes of the blocks of a launch."""
@@ -39,6 +40,22 @@ def extents_of(launch: Launch | None) -> dict[str, Expr]:
         return {}
     found = dict(zip(AXES, (*launch.grid, *launch.block), strict=True))
     return {axis: n for axis, n in found.items() if n != ONE}
+
+
+def larger(a: Expr, b: Expr) -> Expr:
+    """The larger of two extents."""
+    if isinstance(a, Const) and isinstance(b, Const):
+        return a if a.value >= b.value else b
+    return a if arith.equal(a, b) else arith.maximum(a, b)
+
+
+def bound_threads(statements: Iterable[program.Stmt | Stmt]) -> dict[str, Expr]:
+    """The extents of the thread axes of a kernel, all of whose statements are given."""
+    found: dict[str, Expr] = {}
+    for s in statements:
+        if isinstance(s, program.For | For) and s.kind in THREAD_AXES:
+            found[s.kind] = larger(found.get(s.kind, ONE), s.extent)
+    return {a: found[a] for a in THREAD_AXES if a in found}
 
 
 def thread_extents(f: Function) -> dict[str, int]:

@@ -13,7 +13,7 @@ from mslang.ir.expr import Const, Expr
 from mslang.ir.find import all_buffers, blocks_of, loops_of, path_to_block
 from mslang.ir.program import AttrValue, Block, For, Program
 from mslang.ir.visit import Path, walk
-from mslang.lower.gpu.axes import THREAD_AXES
+from mslang.lower.gpu.axes import bound_threads
 from mslang.transform.outcome import LoopRef
 from mslang.transform.primitives.loop_kinds import bind, vectorize
 from mslang.transform.primitives.loops import fuse, split
@@ -74,12 +74,11 @@ def _own_loops(path: Path) -> list[For]:
 
 
 def _threads(path: Path) -> dict[str, int]:
-    """The threads of the launch, from the slowest axis to `threadIdx.x`."""
-    found: dict[str, int] = {}
-    for s in walk((path[0],)):
-        if isinstance(s, For) and s.kind in THREAD_AXES and isinstance(s.extent, Const):
-            found[s.kind] = max(found.get(s.kind, 1), int(s.extent.value))
-    return {a: found[a] for a in reversed(THREAD_AXES) if a in found}
+    """The threads of the launch, from the slowest axis to `threadIdx.x`; none while their number is open."""
+    found = bound_threads(walk(path[:1]))
+    if not all(isinstance(n, Const) for n in found.values()):
+        return {}
+    return {a: int(n.value) for a, n in reversed(found.items()) if isinstance(n, Const)}
 
 
 def _copied(loops: list[For]) -> int:

@@ -37,7 +37,7 @@ from mslang.kernel import (
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.fold import fold
 from mslang.lower.gpu.accesses import touched
-from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, Extents, launch_of
+from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, Extents, larger, launch_of
 from mslang.lower.gpu.sharing import check_blocks, check_private, exchanged_in_warps
 from mslang.target.description import Target
 
@@ -225,7 +225,7 @@ def _extents(nest: Body) -> dict[str, Expr]:
                 )
             )
         known = found.get(s.kind)
-        found[s.kind] = s.extent if known is None else _larger(known, s.extent)
+        found[s.kind] = s.extent if known is None else larger(known, s.extent)
     threads = 1
     for axis in THREAD_AXES:
         n = found.get(axis, ONE)
@@ -245,12 +245,6 @@ def _extents(nest: Body) -> dict[str, Expr]:
 
 MAX_THREADS = 1024
 """The most threads that a block has, on all devices."""
-
-
-def _larger(a: Expr, b: Expr) -> Expr:
-    if isinstance(a, Const) and isinstance(b, Const):
-        return a if a.value >= b.value else b
-    return a if arith.equal(a, b) else arith.maximum(a, b)
 
 
 # ------------------------------------------------------------------ binding

@@ -45,13 +45,23 @@ PASSES = (
 
 
 def prepared(program: Program) -> Program:
-    """What is done while a program still has blocks: what these allocate is their own, and updated plainly; threads
-    share out the copies that are marked, and combine the parts of the reductions that they share out.
+    """What is done while a program still has blocks: they are shared out, and threads combine the parts of the
+    reductions that they share out.
 
     Raises:
         TargetError: MS435, the threads cannot combine what they have; MS437, they cannot share a block's memory.
     """
-    return joined(fetched(private(plainly(program))))
+    return joined(shared_out(program))
+
+
+def shared_out(program: Program) -> Program:
+    """The program in which what blocks allocate is their threads' own, and updated plainly, and in which threads share
+    out the copies that are marked. Decisions may have no values.
+
+    Raises:
+        TargetError: MS437, threads cannot share a block's memory.
+    """
+    return fetched(private(plainly(program)))
 
 
 def lower(program: Program, target: Target) -> Module:

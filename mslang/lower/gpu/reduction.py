@@ -26,10 +26,10 @@ from mslang.ir import arith
 from mslang.ir.annotations import ATOMIC
 from mslang.ir.arith.linear import condition
 from mslang.ir.atomics import is_atomic
-from mslang.ir.expr import TRUE, ZERO, Binary, Call, Const, Expr, Load, Var, dtype_of
-from mslang.ir.find import all_buffers, block_paths, loops_of, path_to_block, used_names
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Call, Const, Expr, Load, Var, dtype_of
+from mslang.ir.find import all_buffers, loops_of, path_to_block, used_names
 from mslang.ir.intrin import intrin_of
-from mslang.ir.program import Axis, Block, Buffer, For, If, Let, Program, Stmt, Store, While
+from mslang.ir.program import Axis, Block, Buffer, For, If, Let, Program, Stmt, Store
 from mslang.ir.reducers import Extreme, Match, Reducer, at_once, combined, identity_of, match_reducer
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import (
@@ -38,15 +38,13 @@ from mslang.ir.visit import (
     conjuncts,
     free_vars,
     fresh,
-    loads_of,
     replace_at,
     substitute,
-    walk,
     walk_paths,
 )
-from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP
+from mslang.lower.gpu.axes import BLOCK_SHARED, THREAD_AXES, WARP
+from mslang.lower.gpu.cross_thread import by_one_warp, by_warps, cross_thread, cross_thread_at
 from mslang.transform.analysis.carried_dependence import reaches
-from mslang.transform.analysis.position import block_at
 from mslang.transform.analysis.rfactor_legality import rises
 
 
@@ -56,30 +54,16 @@ def joined(program: Program) -> Program:
     Raises:
         TargetError: MS435, the threads cannot combine what they have.
     """
-    for name, alone in [(b.name, is_atomic(b)) for b in _shared_out(program)]:
-        path = path_to_block(program, name)
-        if path is None:
-            continue
+    for r in cross_thread(program):
+        path = path_to_block(program, r.block.name)
+        if path is None or not all(isinstance(n, Const) for n in r.launch.values()):
+            continue  # `launches` refuses threads that are not a number
         try:
             program = _Reduction(program, path).taken_apart()
         except TargetError:
-            if not alone:  # where updates are atomic, each thread may do its own
+            if not is_atomic(r.block):  # where updates are atomic, each thread may do its own
                 raise
     return program
-
-
-def _shared_out(program: Program) -> list[Block]:
-    """The blocks that reduce over loops of threads."""
-    return [
-        block_at(path)
-        for path in block_paths(program.body)
-        if any(
-            isinstance(s, For) and s.kind in THREAD_AXES and reaches(s.var, a.binding, path)
-            for a in block_at(path).axes
-            if a.kind == "reduce"
-            for s in path
-        )
-    ]
 
 
 class _Loop(msgspec.Struct, frozen=True):
@@ -101,24 +85,14 @@ class _Reduction:
 
     def __init__(self, program: Program, path: Path) -> None:
         self.program, self.path = program, path
-        block = path[-1]
-        assert isinstance(block, Block)
-        self.block = block
+        self.parts = parts = cross_thread_at(path)
+        self.block, self.reduced, self.launch = parts.block, parts.reduced, parts.launch
         self.taken = set(used_names(program))
-        loops = loops_of(path)
-        # blocks combine by atomic updates what the threads of each have
-        own = next((k for k in range(len(loops), 0, -1) if loops[k - 1].kind in BLOCK_AXES), 0)
-        shared_out = loops[own:] if is_atomic(block) else loops
-        self.reduced = [s for s in shared_out if any(s.var in free_vars(a.binding) for a in self._axes("reduce"))]
-        threads = [s for s in self.reduced if s.kind in THREAD_AXES]
-        self._require_form(loops, threads)
-        self.launch = _extents(path[0])
-        first = next(k for k, s in enumerate(path) if s is self.reduced[0])
-        self.outside, self.outermost, self.between = path[:first], path[: first + 1], path[first:-1]
+        self._require_form(loops_of(path), parts.threads)
+        self.outside, self.outermost = path[: parts.first], path[: parts.first + 1]
         self.match = self._matched()
-        kept = [s for s in loops if any(s is x for x in self.between) and not any(s is r for r in self.reduced)]
-        self.threads = [self._loop(s, Const(self.launch[s.kind])) for s in threads]
-        self.kept = [self._loop(s, self._extent(s)) for s in kept]
+        self.threads = [self._loop(s) for s in parts.threads]
+        self.kept = [self._loop(s) for s in parts.kept]
         self._require_whole_warps()
         self.buffers = self._partial()
         self.shared_buffers: list[Buffer] = []
@@ -187,10 +161,10 @@ class _Reduction:
             )
 
     def _require_whole_warps(self) -> None:
-        if self.launch.get("threadIdx.x", 1) % WARP == 0:
+        if self._lanes() % WARP == 0:
             return
         for s in self.outside:
-            if isinstance(s, For) and s.kind in THREAD_AXES and s.extent != Const(self.launch[s.kind]):
+            if isinstance(s, For) and s.kind in THREAD_AXES and s.extent != self.launch[s.kind]:
                 raise self._refused(
                     f"loop `{s.var}` has fewer threads than the launch, and lanes of one warp would be left out",
                     f"give {s.kind} one extent in this kernel",
@@ -212,11 +186,14 @@ class _Reduction:
         self.taken.add(name)
         return name
 
-    def _loop(self, s: For, extent: Expr) -> _Loop:
+    def _loop(self, s: For) -> _Loop:
+        extent = self.launch[s.kind] if s.kind in THREAD_AXES else s.extent
         return _Loop(s, self._name(s.var), self._name(f"{s.var}_at"), extent)
 
-    def _extent(self, s: For) -> Expr:
-        return Const(self.launch[s.kind]) if s.kind in THREAD_AXES else s.extent
+    def _lanes(self) -> int:
+        lanes = self.launch.get("threadIdx.x", ONE)
+        assert isinstance(lanes, Const)
+        return int(lanes.value)
 
     def _partial(self) -> list[Buffer]:
         shape = tuple(x.extent for x in (*self.threads, *self.kept))
@@ -301,44 +278,11 @@ class _Reduction:
     # -------------------------------------------------------------- exchanging
     def _exchanged(self) -> list[Stmt]:
         """The statements after which every thread has the result in its partial one."""
-        (first, *others) = self.threads
-        lanes = self.launch.get("threadIdx.x", 1)
-        if first.old.kind == "threadIdx.x" and not others:
-            if lanes <= WARP and lanes & (lanes - 1) == 0 and (lanes == WARP or not self._rows_part()):
-                return [self._shuffled(lanes)]
-            if lanes % WARP == 0:
-                return self._across_warps(lanes // WARP)
+        if by_one_warp(self.parts, all_buffers(self.program)) == TRUE:
+            return [self._shuffled(self._lanes())]
+        if by_warps(self.parts) == TRUE:
+            return self._across_warps(self._lanes() // WARP)
         return self._through_shared_memory()
-
-    def _rows_part(self) -> bool:
-        """May a condition or a loop around the reduction be another one for other rows of threads? All lanes of a warp
-        must take part in a shuffle, and short rows share a warp."""
-        buffers = all_buffers(self.program)
-        differ: set[str] = set()
-
-        def differs(e: Expr) -> bool:
-            return not differ.isdisjoint(free_vars(e)) or any(
-                buffers[x.buffer].scope not in BLOCK_SHARED for x in loads_of(e)
-            )
-
-        for s in self.outside:
-            match s:
-                case For(var=v, kind=kind, start=start, extent=extent):
-                    if differs(extent):
-                        return True
-                    if kind in THREAD_AXES or differs(start):
-                        differ.add(v)
-                case If(condition=e) | While(condition=e) if differs(e):
-                    return True
-                case Let(name=n, value=v) if differs(v):
-                    differ.add(n)
-                case Block(axes=axes, predicate=p):
-                    own = {a.name for a in axes if differs(a.binding)}
-                    bindings = {a.name: a.binding for a in axes}
-                    if differs(substitute(p, bindings)):
-                        return True
-                    differ = own | (differ - bindings.keys())
-        return False
 
     def _shuffled(self, lanes: int) -> Stmt:
         """Shuffles in a butterfly: after each of the steps, twice as many lanes have combined what they have."""
@@ -358,9 +302,9 @@ class _Reduction:
 
     def _across_warps(self, warps: int) -> list[Stmt]:
         """Shuffles in each warp; its first lane stores what it has; all warps combine what all have stored."""
-        rest = [a for a in self._around() if a != "threadIdx.x"]
+        rest = [a for a in self.parts.around if a != "threadIdx.x"]
         own_loops = self._serial()
-        shape = tuple(x.extent for x in own_loops) + tuple(Const(self.launch[a]) for a in rest) + (Const(warps),)
+        shape = tuple(x.extent for x in own_loops) + tuple(self.launch[a] for a in rest) + (Const(warps),)
         self.shared_buffers = [Buffer(self._name(f"{b.name}_shared"), b.dtype, shape, "shared") for b in self.buffers]
         thread = Var(self.threads[0].axis)
         own = tuple(Var(x.axis) for x in own_loops) + tuple(Var(a) for a in rest)
@@ -394,8 +338,8 @@ class _Reduction:
 
     def _through_shared_memory(self) -> list[Stmt]:
         """Every thread stores what it has, and combines what all of its group have stored."""
-        axes = self._around()
-        shape = tuple(x.extent for x in self._serial()) + tuple(Const(self.launch[a]) for a in axes)
+        axes = self.parts.around
+        shape = tuple(x.extent for x in self._serial()) + tuple(self.launch[a] for a in axes)
         self.shared_buffers = [Buffer(self._name(f"{b.name}_shared"), b.dtype, shape, "shared") for b in self.buffers]
         ours = {x.old.kind: x for x in self.threads}
         spatial = {x.old.kind: x for x in self.kept}
@@ -416,7 +360,7 @@ class _Reduction:
             at = index({kind: Var(n) for kind, n in names.items()})
             body = self._combining([Load(b.name, at, b.dtype) for b in self.shared_buffers])
             for kind, n in reversed(names.items()):
-                body = (For(n, Const(self.launch[kind]), body),)
+                body = (For(n, self.launch[kind], body),)
             values = [identity_of(self.match.reducer, k, b.dtype) for k, b in enumerate(self.buffers)]
             started = tuple(Store(b.name, self._place(), v) for b, v in zip(self.buffers, values, strict=True))
             return (*started, *body)
@@ -430,11 +374,6 @@ class _Reduction:
     def _serial(self) -> list[_Loop]:
         """The loops that each thread runs itself, for several elements of the result."""
         return [x for x in self.kept if x.old.kind not in THREAD_AXES]
-
-    def _around(self) -> list[str]:
-        """The axes of threads that the block is in loops of: along others its parts are computed once."""
-        kinds = {s.kind for s in self.path if isinstance(s, For)}
-        return [a for a in THREAD_AXES if a in kinds]
 
     # -------------------------------------------------------------- the result
     def _written(self) -> Stmt:
@@ -539,15 +478,6 @@ class _Reduction:
                 if known.setdefault(name, end) != end:
                     raise self._refused("its predicate bounds a loop of the reduction on both sides")
         return known
-
-
-def _extents(nest: Stmt) -> dict[str, int]:
-    """The extents of the thread axes of the kernel that a top-level statement is."""
-    found: dict[str, int] = {}
-    for s in walk((nest,)):
-        if isinstance(s, For) and s.kind in THREAD_AXES and isinstance(s.extent, Const):
-            found[s.kind] = max(found.get(s.kind, 1), int(s.extent.value))
-    return {a: found[a] for a in THREAD_AXES if a in found}
 
 
 def _found(body: tuple[Stmt, ...], path: Path) -> Path:

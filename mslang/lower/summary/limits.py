@@ -15,9 +15,9 @@ from mslang.ir.arith import evaluate
 from mslang.ir.expr import Binary, Const, Expr, Symbol
 from mslang.ir.program import Program
 from mslang.ir.visit import walk_expr
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary.summarize import summarize
 from mslang.lower.summary.values import Nest, Summary
+from mslang.lower.symbolic import lower_symbolic
 from mslang.target.description import KIB, Target
 
 MAX_CODE = 1 << 17

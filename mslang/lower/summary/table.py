@@ -31,7 +31,7 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield ""
         yield f"nest {k}, loop {nest.name}: {', '.join(_facts(nest))}" if nest.name else f"nest {k}"
         for b in summary.buffers:
-            if b.nest == k:
+            if b.nest == k and b.bytes != ZERO:
                 yield f"  {_buffer(b)}"
         for s in summary.statements:
             if s.nest == k:

@@ -6,10 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from mslang.backend.backend import BackEnd
+from mslang.backend.cuda.backend import CUDA as CUDA_C
+from mslang.backend.cuda.source import cuda_source
 from mslang.diagnostics import TargetError
 from mslang.ir.program import Program
-from mslang.lower.passes import lower_symbolic
+from mslang.kernel import Module
 from mslang.lower.summary import exceeded, limits, require_within_limits, summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
@@ -111,6 +114,48 @@ def test_what_exceeds_a_limit_is_refused(code: str, program: Program, said: str,
     assert d.help
 
 
+SUMMED = """program p(A: f32[2, SIZE], out B: f32[2], out C: f32[2, SIZE]) {
+    alloc S: f32[2, SIZE] @ shared
+    for b in 2 @ blockIdx.x {
+        for t in 64 @ threadIdx.x, i in EACH { block put[y: 2 = b, x: SIZE = t * EACH + i] { S[y, x] = A[y, x] } }
+        for u in 64 @ threadIdx.x, j in EACH {
+            block get[y: 2 = b, x: SIZE = u * EACH + j] { C[y, x] = S[y, SIZE - 1 - x] }
+        }
+        for k in EACH, v in 64 @ threadIdx.x {
+            block sum[y: 2 = b | x: SIZE = k * 64 + v] { init { B[y] = 0.0 } B[y] += S[y, x] }
+        }
+    }
+}"""
+
+
+def summed(each: int) -> Program:
+    """A row in shared memory, whose sum 64 threads share out: each warp stores what it has for the other."""
+    return parse_program(SUMMED.replace("SIZE", str(64 * each)).replace("EACH", str(each)))
+
+
+def test_limits_see_the_memory_in_which_threads_combine_the_parts_of_reductions():
+    require_within_limits(summed(3), SMALL)
+    with pytest.raises(TargetError) as found:
+        require_within_limits(summed(4), SMALL)
+    assert "1032 bytes of shared memory" in found.value.diagnostic.message
+    with pytest.raises(TargetError) as found:
+        CUDA_C.lowered(summed(4), SMALL)
+    assert found.value.diagnostic.code == "MS461"
+
+
+def test_buffers_that_fit_only_unaligned_are_refused_when_their_places_are_known():
+    """The summary counts bytes; CUDA C aligns each buffer."""
+    tight = replace(SMALL, extra=(*SMALL.extra, ("shared", 776)))
+    require_within_limits(summed(3), tight)
+    module = CUDA_C.lowered(summed(3), tight)
+    assert isinstance(module, Module)
+    with pytest.raises(TargetError) as found:
+        cuda_source(module, tight)
+    assert found.value.diagnostic.code == "MS461"
+    assert "784 bytes of shared memory" in found.value.diagnostic.message
+    cuda_source(module, replace(SMALL, extra=(*SMALL.extra, ("shared", 784))))
+
+
 def test_a_back_end_refuses_before_it_lowers():
     compiled: list[object] = []
     back_end = BackEnd(
@@ -151,6 +196,29 @@ schedule s for scale {
     inner.bind(threadIdx.x)
 }
 """
+
+
+REDUCED = """
+program sums(A: f32[4, 3072], out B: f32[4]) { block b[i: 4 | k: 3072] { B[i] += A[i, k] } }
+schedule s for sums {
+    let t ~ perfect_tile(b.k, 2, max_inner = 1024)
+    let outer, inner = b.k.split(t)
+    b.i.bind(blockIdx.x)
+    inner.bind(threadIdx.x)
+}
+"""
+
+
+def test_limits_of_open_reductions_count_the_exchange():
+    """By decision: lanes of a warp shuffle, warps exchange an element each, other numbers of threads one a thread."""
+    tight = replace(SMALL, extra=(("max_threads", 1024), ("shared", 24)))
+    (sketch,) = space_of(load("limits.ms", REDUCED), "s").sketches()
+    (shared,) = (x for x in limits(summarize(lower_symbolic(sketch.program, tight), tight), tight) if x.code == "MS461")
+    points = list(sketch.points())
+    many = sketch.batch()
+    (used,) = many.evaluate([shared.value], many.of(points))
+    found = {v["t"][1]: int(n) for v, n in zip(points, used, strict=True)}  # type: ignore[index]
+    assert [found[n] for n in (1, 2, 3, 32, 48, 64, 96, 1024)] == [0, 0, 12, 0, 192, 8, 12, 128]
 
 
 def test_limits_of_many_candidates_are_conditions_on_arrays():

@@ -10,9 +10,9 @@ from mslang.ir.arith import evaluate
 from mslang.ir.arith.size import number
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Program, Range
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import Access, Arithmetic, Statement, Summary, mapped, numbers, summarize
 from mslang.lower.summary.footprint import dimension, is_exact, span
+from mslang.lower.symbolic import lower_symbolic
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC, Target
 from tests.unit.lower.counted import Event, events

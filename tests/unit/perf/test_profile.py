@@ -10,8 +10,8 @@ from mslang.backend.llvm.backend import LLVM
 from mslang.backend.llvm.clock import CLOCK
 from mslang.ir.program import Program
 from mslang.kernel.nodes import Module
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.perf.counters import counting
 from mslang.perf.measure import Measured, Overhead
 from mslang.perf.parts import COUNTERS, Part, blocks_in, loops_of, timed

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from mslang.ir.equal import structural_hash
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import exceeded, summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule import distribution
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.sketch import Sketch

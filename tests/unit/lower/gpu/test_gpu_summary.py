@@ -8,12 +8,13 @@ import pytest
 
 from mslang.diagnostics import TargetError
 from mslang.ir.arith import evaluate
+from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
 from mslang.kernel import Allocate, Function
 from mslang.kernel.visit import walk
 from mslang.lower.gpu import lower
-from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import Summary, numbers, summarize
+from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule import distribution
 from mslang.schedule.space import Candidate
 from mslang.schedule.strategies import space_of
@@ -81,6 +82,56 @@ schedule s for turned {
     lane.bind(threadIdx.x)
 }
 """
+SUMS = """
+program sums(A: f32[6, 960], out B: f32[6]) {
+    block b[i: 6 | k: 960] { B[i] += A[i, k] }
+}
+schedule s for sums {
+    let t ~ perfect_tile(b.k, 2)
+    let k0, k1 = b.k.split(t)
+    b.i.bind(blockIdx.x)
+    k1.bind(threadIdx.x)
+}
+"""
+EXTREMES = """
+program extremes(X: f32[8, 6, 64], out P: i32[8, 6], out V: f32[8, 6]) {
+    block best[i: 8, e: 6 | j: 64] {
+        init { P[i, e] = -1 V[i, e] = -inf }
+        let place = select(V[i, e] > X[i, e, j] or (V[i, e] == X[i, e, j] and P[i, e] < i32(j)), P[i, e], i32(j))
+        let value = select(V[i, e] > X[i, e, j], V[i, e], X[i, e, j])
+        P[i, e] = place
+        V[i, e] = value
+    }
+}
+schedule s for extremes {
+    let rows ~ perfect_tile(best.i, 2)
+    let t ~ perfect_tile(best.j, 3)
+    let i0, i1 = best.i.split(rows)
+    let k0, k1, k2 = best.j.split(t)
+    reorder(i0, i1, k0, k1, best.e, k2)
+    i0.bind(blockIdx.x)
+    i1.bind(threadIdx.y)
+    k1.bind(threadIdx.x)
+    k2.bind(threadIdx.z)
+}
+"""
+OWN = """
+program own(A: f32[8, 96], out B: f32[8, 96]) {
+    alloc T: f32[8, 96]
+    block put[i: 8, j: 96] { T[i, j] = A[i, j] }
+    block get[i: 8, j: 96] { B[i, j] = T[i, j] * 2.0 }
+}
+schedule s for own {
+    let t ~ perfect_tile(get.j, 2)
+    put.set_scope(T, local)
+    get.i.bind(blockIdx.x)
+    put.compute_at(get.i)
+    for each in [put, get] {
+        let j0, j1 = each.j.split(t)
+        j1.bind(threadIdx.x)
+    }
+}
+"""
 
 
 def drawn(text: str, count: int) -> list[Candidate]:
@@ -89,10 +140,10 @@ def drawn(text: str, count: int) -> list[Candidate]:
     return [c for seed in range(count) if isinstance(c := space.attempt(seed), Candidate)]
 
 
-def elements(f: Function, scope: str) -> int:
-    """Elements of the buffers of a scope that a function allocates."""
+def allocated(f: Function, scope: str) -> int:
+    """Bytes of the buffers of a scope that a function allocates."""
     buffers = [s.buffer for s in walk(f.body) if isinstance(s, Allocate) and s.buffer.scope == scope]
-    return sum(prod(int(n.value) for n in b.shape if isinstance(n, Const)) for b in buffers)
+    return sum(size_of(b.dtype) * prod(int(n.value) for n in b.shape if isinstance(n, Const)) for b in buffers)
 
 
 def irregular(summary: Summary) -> list[int]:
@@ -100,7 +151,7 @@ def irregular(summary: Summary) -> list[int]:
     return [k for k, s in enumerate(summary.statements) if s.buffer.endswith("_shared_1")]
 
 
-@pytest.mark.parametrize("text", [GEMM, ROWS])
+@pytest.mark.parametrize("text", [GEMM, ROWS, SUMS, EXTREMES, OWN])
 def test_numbers_may_be_put_in_before_or_after(text: str):
     found = drawn(text, 24)
     assert found
@@ -119,7 +170,7 @@ def test_numbers_may_be_put_in_before_or_after(text: str):
                 assert symbolic == real, path
 
 
-@pytest.mark.parametrize("text", [GEMM, ROWS, TURNED])
+@pytest.mark.parametrize("text", [GEMM, ROWS, TURNED, SUMS, EXTREMES, OWN])
 def test_a_launch_has_what_the_summary_says(text: str):
     compared = 0
     for c in drawn(text, 12):
@@ -132,7 +183,7 @@ def test_a_launch_has_what_the_summary_says(text: str):
         assert function.launch is not None
         assert nest.grid == function.launch.grid
         assert nest.block == function.launch.block
-        assert nest.shared == Const(4 * elements(function, "shared"))
-        assert nest.local == Const(4 * elements(function, "local"))
+        assert nest.shared == Const(allocated(function, "shared"))
+        assert nest.local == Const(allocated(function, "local"))
         compared += 1
     assert compared >= 4

@@ -121,6 +121,17 @@ def test_tails_and_shorter_loops():
     same_meaning(program(text))
 
 
+def test_threads_of_a_reduction_must_be_a_number():
+    text = """program p[N: dyn(1..256)](A: f32[4, N], out B: f32[4]) {
+        for b in 4 @ blockIdx.x, t in N @ threadIdx.x {
+            block s[i: 4 = b | r: N = t] { init { B[i] = 0.0 } B[i] += A[i, r] }
+        }
+    }"""
+    with pytest.raises(TargetError) as refused:
+        lowered(program(text))
+    assert refused.value.diagnostic.code == "MS431"
+
+
 PART = """program part(A: f32[4, 64], F: i32[4], inout B: f32[4]) {
     for b in 1 @ blockIdx.x, y in 4 @ threadIdx.y {
         if CONDITION {
