@@ -94,11 +94,11 @@ def _compiled(pairs: Sequence[Pair], tally: Tally) -> Iterator[tuple[Sequence[Pa
     if not pairs:
         return
     try:
-        together = Emulated(*(p.made.source.text for p in pairs))
+        together = Emulated(*(p.made.source.text for p in pairs), optimize=0)
     except CompileError:
         for p in pairs:
             try:
-                alone = Emulated(p.made.source.text)
+                alone = Emulated(p.made.source.text, optimize=0)
             except CompileError as error:
                 _fault(tally, p.number, p.schedule, p.steps, f"g++ refuses the source: {error}")
             else:
@@ -115,7 +115,7 @@ def _judge(p: Pair, file: Emulated, k: int, tally: Tally) -> None:
     tally.checks["shuffles"] += p.made.source.text.count("__shfl_")
     for case, wanted in zip(p.before.cases, p.before.wanted, strict=True):
         try:
-            ran = run(p.made, case.arrays, file, k, sizes=case.sizes)
+            ran = run(p.made, case.arrays, file, k, sizes=case.sizes, seed=p.number)
             found = {n: as_numbers(p.made, n, a) for n, a in ran.results.items()}
         except FAULTS as error:
             _fault(tally, p.number, p.schedule, p.steps, f"{type(error).__name__}: {error}")

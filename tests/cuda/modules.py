@@ -15,7 +15,7 @@ from mslang.kernel.verify import verify
 from mslang.lower.gpu import lower
 from mslang.runtime.packing import places
 from mslang.target.description import CUDA, Target
-from tests.cuda.emulator import Emulated, Fault, Launch
+from tests.cuda.emulator import ORDERS, Emulated, Fault, Launch
 from tests.property.arrays import NUMPY, concrete_shape
 
 Arrays = Mapping[str, np.ndarray]
@@ -56,17 +56,20 @@ def run(
     number: int = 0,
     *,
     sizes: Mapping[str, int] = {},
-    orders: Sequence[str] = ("forward", "reversed"),
+    orders: Sequence[str] = tuple(ORDERS),
+    seed: int = 0,
     ignored_lines: Sequence[int] = (),
 ) -> Ran:
-    """Run the kernels of a program, which are file `number` of those compiled."""
+    """Run the kernels of a program, which are file `number` of those compiled; `seed` is of a shuffled order."""
     buffers = {p.buffer.name: _laid_out(p.buffer, _packed(p, arrays, sizes), sizes) for p in m.program.params}
     unset = [p.buffer.name for p in m.program.params if p.direction == "out"]
     for b in m.source.workspaces:
         buffers[b.name] = _empty(b, sizes)
         unset.append(b.name)
     launches = [_launch(k, m.module, sizes) for k in m.source.launches]
-    outcome = file.run(launches, buffers, file=number, unset=unset, orders=orders, ignored_lines=ignored_lines)
+    outcome = file.run(
+        launches, buffers, file=number, unset=unset, orders=orders, seed=seed, ignored_lines=ignored_lines
+    )
     results = {
         p.given.name: _unpacked(p, _elements(p.buffer, outcome.arrays[p.buffer.name], sizes), sizes)
         for p in m.program.params
