@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from mslang.backend.cuda.source import KernelLaunch, Source, cuda_source
+from mslang.backend.cuda.source import KernelLaunch, Source, cuda_source, never
 from mslang.ir.expr import Expr
 from mslang.ir.program import Buffer, Param, Program
-from mslang.kernel.nodes import Module
+from mslang.kernel.nodes import Invoke, Module
 from mslang.kernel.verify import verify
 from mslang.lower.gpu import lower
 from mslang.runtime.packing import places
@@ -38,15 +38,15 @@ class Ran(msgspec.Struct, frozen=True):
     harmless: tuple[Fault, ...]
 
 
-def made(program: Program, target: Target = CUDA) -> Made:
-    """A scheduled program as CUDA C.
+def made(program: Program, target: Target = CUDA, emulated: Callable[[Invoke], bool] = never) -> Made:
+    """A scheduled program as CUDA C; `emulated` instructions are printed with their meaning.
 
     Raises:
         MsError: it cannot be run by a GPU, or not be written in CUDA C.
     """
     module = lower(program, target)
     verify(module)
-    return Made(program, module, cuda_source(module, target))
+    return Made(program, module, cuda_source(module, target, emulated))
 
 
 def run(
@@ -78,9 +78,16 @@ def run(
     return Ran(results, outcome.faults, outcome.harmless)
 
 
-def emulate(program: Program, arrays: Arrays, target: Target = CUDA, *, sizes: Mapping[str, int] = {}) -> Ran:
+def emulate(
+    program: Program,
+    arrays: Arrays,
+    target: Target = CUDA,
+    *,
+    sizes: Mapping[str, int] = {},
+    emulated: Callable[[Invoke], bool] = never,
+) -> Ran:
     """Lower, print, compile and run one program."""
-    m = made(program, target)
+    m = made(program, target, emulated)
     with Emulated(m.source.text) as file:
         return run(m, arrays, file, sizes=sizes)
 
