@@ -115,22 +115,36 @@ def _judged(sketch: Sketch, values: Mapping[str, distribution.Number], reasons: 
 
 
 # ------------------------------------------------------------------ the library
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}.{path.stem}"
+
+
 @pytest.mark.parametrize(("path", "name"), SCHEDULES)
 def test_the_library_as_arrays(path: str, name: str):
     found = [check(s) for s in library_space(path, name).sketches()]
     assert sum(valid for valid, _ in found) > 0
 
 
-AUTOMATIC = 2
-"""So many sketches of an automatic space are looked at."""
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}.{p.stem}")
-def test_automatic_spaces_as_arrays(path: Path):
+def automatic(path: Path) -> list[Sketch]:
+    """The sketches of the automatic space of the first program of a file."""
     module = mslang.load(path)
-    made = automatic_space(module.program(next(iter(module.programs))), GENERIC)
-    found = [check(s, sizes=100) for s in islice(made.sketches(), AUTOMATIC)]
-    assert sum(valid for valid, _ in found) > 0
+    return list(automatic_space(module.program(next(iter(module.programs))), GENERIC).sketches())
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_automatic_spaces_as_arrays(path: Path):
+    sketches = automatic(path)
+    assert sum(check(s, sizes=100)[0] for s in sketches) > 0
+    check_summary(sketches[-1], 20, GENERIC)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_automatic_spaces_as_arrays_at_length(path: Path):
+    for sketch in automatic(path):
+        check(sketch)
+        check_summary(sketch, DRAWS, GENERIC)
 
 
 def check_summary(sketch: Sketch, draws: int, target: Target = AVX512) -> None:
@@ -147,8 +161,8 @@ def check_summary(sketch: Sketch, draws: int, target: Target = AVX512) -> None:
 
 @pytest.mark.parametrize(("path", "name"), SCHEDULES)
 def test_summaries_as_arrays(path: str, name: str):
-    for sketch in islice(library_space(path, name).sketches(), 2):
-        check_summary(sketch, 40)
+    for sketch in library_space(path, name).sketches():
+        check_summary(sketch, 60)
 
 
 @pytest.mark.campaign

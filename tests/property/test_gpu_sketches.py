@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mslang.ir.arith import evaluate
@@ -9,11 +11,16 @@ from mslang.lower.summary import limits, summarize
 from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule import distribution
 from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.sketch import Sketch
+from mslang.schedule.strategies import space_of
 from mslang.search.leaves import Leaf
 from mslang.search.strategy import Rejections
+from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 from mslang.target.description import SM_80
-from tests.property.forms import agrees
+from tests.cuda import test_rules as rules
+from tests.property import forms
+from tests.property.test_schedules import sampled
 
 PROGRAMS = {
     "product": "program p(A: f32[64, 96], B: f32[96, 64], out C: f32[64, 64]) {"
@@ -27,11 +34,40 @@ PROGRAMS = {
     }""",
 }
 DRAWS, LONG = 8, 1000
+REDUCTIONS = ("sum", "softmax.softmax", "layer_norm.layer_norm", "reduce.row_sum", "reduce.argmax")
+"""Programs with reductions that threads may share out."""
+ALIKE = ("gemm", "conv", "f16")
+"""Programs of the rules' tests that those above are like."""
+LIBRARY = sorted((Path(__file__).parents[2] / "stdlib" / "cuda").glob("*.ms"))
+DRAWN = [pytest.param(str(p), n, id=f"{p.stem}.{n}") for f in LIBRARY for p, n in sampled(f)]
+
+
+def agrees(sketch: Sketch, draws: int) -> None:
+    """Compare all forms of a sketch that leaves something open."""
+    if sketch.decisions:
+        forms.agrees(sketch, SM_80, draws)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_sketch_for_gpus_means_the_same_in_all_forms(name: str) -> None:
-    agrees(list(automatic_space(parse_program(PROGRAMS[name]), SM_80).sketches())[-1], SM_80, DRAWS)
+    agrees(list(automatic_space(parse_program(PROGRAMS[name]), SM_80).sketches())[-1], DRAWS)
+
+
+@pytest.mark.parametrize("name", [n for n in rules.NAMES if n not in (*REDUCTIONS, *ALIKE)])
+def test_the_first_sketch_of_a_program_means_the_same_in_all_forms(name: str) -> None:
+    agrees(next(automatic_space(rules.program(name), SM_80).sketches()), DRAWS)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_over_threads_mean_the_same_in_all_forms(name: str) -> None:
+    for sketch in rules.sketches(name):
+        agrees(sketch, 4 * DRAWS)
+
+
+@pytest.mark.parametrize(("path", "name"), DRAWN)
+def test_drawn_schedules_of_the_library_mean_the_same_in_all_forms(path: str, name: str) -> None:
+    for sketch in space_of(load(path), name).sketches():
+        agrees(sketch, DRAWS)
 
 
 def test_the_copies_of_a_thread_are_known_and_vectors_are_limited() -> None:
@@ -49,8 +85,17 @@ def test_the_copies_of_a_thread_are_known_and_vectors_are_limited() -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", [*PROGRAMS, *rules.NAMES])
 def test_all_sketches_for_gpus_mean_the_same_in_all_forms(name: str) -> None:
-    for sketch in automatic_space(parse_program(PROGRAMS[name]), SM_80).sketches():
-        agrees(sketch, SM_80, LONG)
+    program = parse_program(PROGRAMS[name]) if name in PROGRAMS else rules.program(name)
+    for sketch in automatic_space(program, SM_80).sketches():
+        agrees(sketch, LONG)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("path", "name"), DRAWN)
+def test_drawn_schedules_of_the_library_mean_the_same_at_length(path: str, name: str) -> None:
+    for sketch in space_of(load(path), name).sketches():
+        agrees(sketch, LONG)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 import pytest
@@ -10,6 +11,7 @@ from mslang.diagnostics import TargetError
 from mslang.ir.arith import evaluate
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
+from mslang.ir.program import Program
 from mslang.kernel import Allocate, Function
 from mslang.kernel.visit import walk
 from mslang.lower.gpu import lower
@@ -146,6 +148,12 @@ def allocated(f: Function, scope: str) -> int:
     return sum(size_of(b.dtype) * prod(int(n.value) for n in b.shape if isinstance(n, Const)) for b in buffers)
 
 
+@lru_cache(maxsize=64)
+def summary_of(program: Program) -> Summary:
+    """What a program does; all candidates of a sketch have its parametric one."""
+    return summarize(lower_symbolic(program, SM_80), SM_80)
+
+
 def irregular(summary: Summary) -> list[int]:
     """The statements that access a buffer at an index that is not affine."""
     return [k for k, s in enumerate(summary.statements) if s.buffer.endswith("_shared_1")]
@@ -157,7 +165,7 @@ def test_numbers_may_be_put_in_before_or_after(text: str):
     assert found
     for c in found:
         values = distribution.plain({d.address: c.decisions[d.address] for d in c.sketch.decisions})  # type: ignore[misc]
-        open_, fixed = (summarize(lower_symbolic(p, SM_80), SM_80) for p in (c.sketch.program, c.program))
+        open_, fixed = summary_of(c.sketch.program), summary_of(c.program)
         before, after = list(numbers(open_)), list(numbers(fixed))
         assert [p for p, _ in before] == [p for p, _ in after]
         bounds = tuple(f"statements[{k}]" for k in irregular(open_))
@@ -179,7 +187,7 @@ def test_a_launch_has_what_the_summary_says(text: str):
         except TargetError as refused:
             assert refused.diagnostic.code == "MS436"
             continue
-        (nest,) = summarize(lower_symbolic(c.program, SM_80), SM_80).nests
+        (nest,) = summary_of(c.program).nests
         assert function.launch is not None
         assert nest.grid == function.launch.grid
         assert nest.block == function.launch.block
