@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
+from mslang.ir.annotations import MAX_STEPS
 from mslang.ir.by_identity import by_identity
 from mslang.ir.expr import COMPARISONS, LEAVES, LOGICAL, Binary, Const, Expr, Load, MaskedLoad, Select, Var, children
 from mslang.ir.program import Store as ProgramStore
 from mslang.ir.reduction import Update, update_of
 from mslang.ir.visit import CACHED, free_vars, walk_expr
-from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, Invoke, Let, Stmt, Store
+from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, If, Invoke, Let, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, walk
+from mslang.lower.fold import fold
 
 Access = Load | MaskedLoad | Store | Atomic
 
@@ -118,37 +120,62 @@ def updated_by(s: Store) -> Update | None:
     return update_of(ProgramStore(s.buffer, s.indices, s.value))
 
 
+MAX_UNROLLED = 1024
+"""Statements that unrolling may make of one loop; a loop beyond stays a loop."""
+
+COUNTED_LANES = 16
+"""A vector of so many lanes counts as one statement; as many shorter ones may be written out as have its lanes."""
+
+VECTORS_WRITTEN_OUT = 8
+"""A vectorized loop of more whole vectors becomes a loop of them, unless they are registers."""
+
+
 def weight(body: Body) -> int:
-    """How many statements a body is once its unrolled loops are unrolled."""
-    total = 0
-    for s in body:
-        match s:
-            case For(kind="unrolled", extent=Const(value=n), body=b):
-                total += int(n) * weight(b)
-            case For(kind="vectorized", extent=Const(value=n), body=b):
-                total += max(1, int(n) // 16) * weight(b)
-            case Store() | Atomic() | Evaluate():
-                total += 1
-            case Invoke(text=text):
-                total += text.count("\n") + 1
-            case _:
-                total += sum(weight(b) for b in bodies(s))
-    return total
+    """How many statements a body is once its unrolled and vectorized loops are written out."""
+    return sum(map(_weight, body))
+
+
+@by_identity(size=8192)
+def _weight(s: Stmt) -> int:
+    match s:
+        case For(kind="unrolled", extent=Const(value=n), body=body):
+            inner = weight(body)
+            return int(n) * inner if n <= max_steps(s) and n * inner <= MAX_UNROLLED else inner
+        case For(kind="vectorized", extent=Const(value=n), body=body):
+            vectors = max(1, int(n) // COUNTED_LANES)
+            return weight(body) * (vectors if vectors <= VECTORS_WRITTEN_OUT else 1)
+        case If(condition=Const(value=holds), then=then, otherwise=otherwise):
+            return weight(then if holds else otherwise)
+        case Store() | Atomic() | Evaluate():
+            return 1
+        case Invoke(text=text):
+            return text.count("\n") + 1
+    return sum(map(weight, bodies(s)))
+
+
+def max_steps(s: For) -> int:
+    """How many iterations of an unrolled loop the schedule lets be written out."""
+    limit = dict(s.annotations).get(MAX_STEPS, MAX_UNROLLED)
+    if isinstance(limit, Expr):
+        limit = fold(limit)
+    return int(limit.value) if isinstance(limit, Const) else limit if isinstance(limit, int) else MAX_UNROLLED
 
 
 def work(body: Body) -> int:
     """About how many statements run."""
-    total = 0
-    for s in body:
-        inner = sum(work(b) for b in bodies(s))
-        match s:
-            case For():
-                total += trips(s) * inner
-            case Store() | Atomic() | Evaluate():
-                total += 1
-            case _:
-                total += inner
-    return total
+    return sum(map(_work, body))
+
+
+@by_identity(size=8192)
+def _work(s: Stmt) -> int:
+    match s:
+        case For():
+            return trips(s) * work(s.body)
+        case If(condition=Const(value=holds), then=then, otherwise=otherwise):
+            return work(then if holds else otherwise)
+        case Store() | Atomic() | Evaluate():
+            return 1
+    return sum(map(work, bodies(s)))
 
 
 def trips(s: For) -> int:

@@ -7,12 +7,16 @@ without them the tile's remainder is often a single iteration, whose guards beco
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_
+
+from msgspec.structs import replace
 
 from mslang.ir.arith import linear
 from mslang.ir.arith.linear import Interval
 from mslang.ir.expr import Const, Expr
 from mslang.ir.visit import conjuncts
-from mslang.kernel.nodes import Allocate, Body, For, If, Let, Stmt, Within
+from mslang.kernel.nodes import Allocate, Body, For, If, Invoke, Let, Stmt, Within
+from mslang.kernel.visit import bodies, with_bodies
 from mslang.lower.fused_indices import part_bounds
 
 
@@ -25,6 +29,35 @@ def live_iterations(s: For, whole: Interval, bounds: Mapping[str, Interval]) -> 
         bounds: what is known of the variables around it.
     """
     return _live(s.body, s.var, whole, {k: v for k, v in bounds.items() if k != s.var})
+
+
+def without_dead(body: Body, bounds: Mapping[str, Interval]) -> Body:
+    """Statements whose loops over constant ranges, at any depth, have their live iterations only.
+
+    Args:
+        body: the statements.
+        bounds: what is known of the variables around them.
+    """
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case For(var=name, start=Const(value=start), extent=Const(value=extent)):
+                whole = int(start), int(start) + int(extent) - 1
+                live = live_iterations(s, whole, bounds) if extent > 0 else None
+                if live is None:
+                    continue
+                inner = without_dead(s.body, {**bounds, name: live})
+                if live != whole:
+                    s = replace(s, start=Const(live[0]), extent=Const(live[1] - live[0] + 1))
+                out.append(s if inner is s.body else replace(s, body=inner))
+            case Invoke():
+                out.append(s)
+            case For(var=name) | Let(name=name):
+                known = {k: v for k, v in bounds.items() if k != name}
+                out.append(with_bodies(s, (without_dead(s.body, known),)))
+            case _:
+                out.append(with_bodies(s, tuple([without_dead(b, bounds) for b in bodies(s)])))
+    return body if all(map(is_, body, out)) and len(out) == len(body) else tuple(out)
 
 
 def _live(body: Body, var: str, range_: Interval, bounds: Mapping[str, Interval]) -> Interval | None:

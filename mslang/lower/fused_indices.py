@@ -20,7 +20,9 @@ from mslang.lower.analysis import names, selected_by
 
 def named_parts(body: Body, var: str) -> Body:
     """Statements with the parts of a variable that are in conditions named, by `let`s around them."""
-    parts = tuple(dict.fromkeys(p for s in walk(body) for c in _conditions(s) for p in _parts(c, var)))
+    found = dict.fromkeys(p for s in walk(body) for c in _conditions(s) for p in _parts(c, var))
+    # The name of a part that others contain would hide them.
+    parts = sorted(found, key=_depth, reverse=True)
     # Loops around are named in the body, too: a part must not hide one of them.
     taken = names(body) | {var} if parts else set()
     for part in parts:
@@ -70,6 +72,10 @@ def _is_part(e: Expr) -> bool:
         case Binary(op="//" | "%", left=left, right=Const()):
             return _is_part(left)
     return False
+
+
+def _depth(part: Expr) -> int:
+    return 1 + max(map(_depth, children(part)), default=0)
 
 
 def _put(e: Expr, part: Expr, name: Expr) -> Expr:

@@ -9,7 +9,7 @@ everything is constant the guard of a tail then becomes the bound of an inner lo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -22,28 +22,31 @@ from mslang.ir.program import Range
 from mslang.ir.visit import loads_of, map_expr, substitute
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, map_deep, map_expressions, walk, with_bodies
-from mslang.lower.analysis import changes_bounds, has_condition, weight
+from mslang.lower.analysis import changes_bounds, has_condition, trips, weight, work
+from mslang.lower.copies import Part, copied, resolved
 from mslang.lower.cuts import Found, conditions_of, cuts_of, symbolic_cut
-from mslang.lower.dead_iterations import live_iterations
+from mslang.lower.dead_iterations import live_iterations, without_dead
 from mslang.lower.fold import fold, step
 from mslang.lower.fused_indices import named_parts, part_bounds
 from mslang.lower.registers import register_candidates
 from mslang.lower.tails import ended, ends_of
 
 MAX_COPIED = 1024
-"""How many statements, unrolled, cutting loops may add."""
+"""How many statements cutting loops may add to a nest, its unrolled loops written out."""
 
 
 class _Known(NamedTuple):
     """Facts about variables: constant bounds for quick answers, ranges for the arithmetic engine.
 
-    `registers` may become some; `plain`: there is no condition here that a loop could be cut for.
+    `registers` may become some; `nested`: in a loop, where all share `budget`; `plain`: there is no condition here that
+    a loop could be cut for.
     """
 
     bounds: Mapping[str, Interval]
     ranges: Mapping[str, Range]
     budget: int
     registers: frozenset[str]
+    nested: bool = False
     plain: bool = False
 
 
@@ -53,21 +56,35 @@ def resolve(body: Body) -> Body:
 
 
 def _body(body: Body, known: _Known) -> Body:
-    out: list[Stmt] = []
-    for s in body:
-        out.extend(_statement(s, known))
-    return tuple(out)
+    if len(body) == 1:
+        return _statement(body[0], known)
+    return _joined(_beside([(s,) for s in body], known))
+
+
+def _beside(parts: Sequence[Body], known: _Known) -> list[Body]:
+    """Bodies beside each other; in a nest they share its budget."""
+    if not known.nested or known.plain:
+        return [_body(part, known) for part in parts]
+    return resolved([_part(part, known) for part in parts], known.budget)
+
+
+def _part(body: Body, known: _Known, times: int = 1) -> Part:
+    return Part(body, times * work(body), lambda budget: _body(body, known._replace(budget=budget)))
+
+
+def _joined(parts: Sequence[Body]) -> Body:
+    return tuple(chain.from_iterable(parts))
 
 
 def _statement(s: Stmt, known: _Known) -> Body:
     s = map_expressions(s, lambda e: _expression(e, known))
     match s:
         case For():
-            return _loop(s, known)
+            return _loop(s, known._replace(nested=True))
         case If(condition=c, then=then, otherwise=otherwise):
             if c in (TRUE, FALSE):
                 return _body(then if c == TRUE else otherwise, known)
-            a, b = _body(then, known), _body(otherwise, known)
+            a, b = _beside((then, otherwise), known)
             return (If(c, a, b),) if a or b else ()
         case Let():
             return _let(s, known)
@@ -107,7 +124,7 @@ def _loop(s: For, known: _Known) -> Body:
     if not (isinstance(s.start, Const) and isinstance(s.extent, Const)):
         cut = symbolic_cut(s, known.budget)
         if cut is not None:
-            return _cut_at(s, *cut, known._replace(budget=(known.budget - weight((s,))) // 2))
+            return _cut_at(s, *cut, known._replace(budget=known.budget - weight((s,))))
         # A range that depends on loops around it is known to the engine alone; and nothing is known of one that
         # depends on what the loop changes.
         ranges = {k: v for k, v in known.ranges.items() if k != s.var}
@@ -136,31 +153,24 @@ def _loop(s: For, known: _Known) -> Body:
     cuts = cuts_of(s, conditions, start, start + extent, known.registers)
     if not cuts:
         return _ended(s, start, extent, known)
-    edges = [start, *cuts, start + extent]
-    pieces = list(pairwise(edges))
-    added = (len(pieces) - 1 - _empty(s, pieces, known)) * weight((s,))
-    if added > known.budget:
-        return _ended(s, start, extent, known)
-    known = known._replace(budget=(known.budget - added) // len(pieces))
+    pieces = list(pairwise([start, *cuts, start + extent]))
     if s.kind == "parallel":
         rest = _branches(s.body, s.var, pieces, known)
+        if rest is None:
+            return _ended(s, start, extent, known)
         return (replace(s, body=rest),) if rest else ()
-    out: list[Stmt] = []
-    for lo, hi in pieces:
-        out.extend(_piece(s, lo, hi, known))
-    return tuple(out)
+    parts = copied([_iterations(s, lo, hi, known) for lo, hi in pieces], (s,), known.budget)
+    return _ended(s, start, extent, known) if parts is None else _joined(parts)
+
+
+def _iterations(s: For, lo: int, hi: int, known: _Known) -> Part:
+    body = without_dead((replace(s, start=Const(lo), extent=Const(hi - lo)),), known.bounds)
+    return Part(body, work(body), lambda budget: _pieces(body, known._replace(budget=budget)))
 
 
 def _live(s: For, start: int, extent: int, known: _Known) -> Interval | None:
     whole = start, start + extent - 1
     return whole if known.plain else live_iterations(s, whole, known.bounds)
-
-
-def _empty(s: For, pieces: Sequence[tuple[int, int]], known: _Known) -> int:
-    """In how many parts of an innermost loop nothing happens: they cost nothing."""
-    if any(isinstance(x, For) for x in walk(s.body)):
-        return 0
-    return sum(not _piece(s, lo, hi, known) for lo, hi in pieces)
 
 
 def _plain(s: For, start: int, extent: int, known: _Known) -> Body:
@@ -179,19 +189,33 @@ def _holding(guard: Binary, body: Body) -> Body:
     return map_deep(body, _assuming(guard, TRUE))
 
 
-def _piece(s: For, lo: int, hi: int, known: _Known) -> Body:
-    if hi - lo == 1:
-        return _body(_substituted(s.body, s.var, lo), known)
-    return _ended(replace(s, start=Const(lo), extent=Const(hi - lo)), lo, hi - lo, known)
+def _pieces(body: Body, known: _Known) -> Body:
+    """A part of a loop that was cut; nothing where nothing happens in it."""
+    match body:
+        case (For(start=Const(value=start), extent=Const(value=extent)) as s,):
+            if extent == 1:
+                return _body(_substituted(s.body, s.var, int(start)), known)
+            return _ended(s, int(start), int(extent), known)
+    return ()
 
 
-def _branches(body: Body, var: str, pieces: Sequence[tuple[int, int]], known: _Known) -> Body:
-    """A branch on a variable: a parallel loop stays one loop, so that its parts run side by side."""
-    rest: Body = ()
-    for n, (lo, hi) in reversed(list(enumerate(pieces))):
-        own = _body(_substituted(body, var, lo) if hi - lo == 1 else body, _with(known, var, lo, hi - lo))
-        last = n == len(pieces) - 1
-        rest = own if last or not (own or rest) else (If(Binary("<", Var(var), Const(hi)), own, rest),)
+def _branches(body: Body, var: str, pieces: Sequence[Interval], known: _Known) -> Body | None:
+    """A branch on a variable: a parallel loop stays one loop, so that its parts run side by side.
+
+    None where copies of the body are not affordable.
+    """
+
+    def part(lo: int, hi: int) -> Part:
+        inside = _with(known, var, lo, hi - lo)
+        own = without_dead(body, inside.bounds)
+        return _part(_substituted(own, var, lo) if hi - lo == 1 else own, inside, hi - lo)
+
+    done = copied([part(lo, hi) for lo, hi in pieces], body, known.budget)
+    if done is None:
+        return None
+    *before, rest = done
+    for (_, hi), own in zip(pieces[-2::-1], reversed(before), strict=True):
+        rest = (If(Binary("<", Var(var), Const(hi)), own, rest),) if own or rest else ()
     return rest
 
 
@@ -207,10 +231,8 @@ def _let(s: Let, known: _Known) -> Body:
         loop = For(s.name, Const(end - start), s.body, start=Const(start))
         cuts = cuts_of(loop, conditions, start, end, known.registers)
         pieces = list(pairwise([start, *cuts, end]))
-        added = (len(pieces) - 1) * weight(s.body)
-        if cuts and added <= known.budget:
-            known = known._replace(budget=(known.budget - added) // len(pieces))
-            made = _branches(s.body, s.name, pieces, known)
+        made = _branches(s.body, s.name, pieces, known) if cuts else None
+        if made is not None:
             return (replace(s, body=made),) if made else ()
     inner = _body(s.body, known)
     return (replace(s, body=inner),) if inner else ()
@@ -240,7 +262,7 @@ def _settled_outside(s: For, conditions: Sequence[Found], known: _Known) -> tupl
                 inside.add(name)
     for guard in conditions:
         if inside.isdisjoint(guard.form.form.terms) and _decide(guard.text, known) is None:
-            left = known._replace(budget=(known.budget - cost) // 2)
+            left = known._replace(budget=known.budget - cost)
             then, otherwise = (map_deep((s,), _assuming(guard.text, value)) for value in (TRUE, FALSE))
             return If(guard.text, then, otherwise), left
     return None
@@ -261,15 +283,18 @@ def _cut_at(s: For, count: Expr, guards: tuple[Binary, ...], known: _Known) -> B
     end = fold(Binary("+", s.start, count))
     parts = ((main, s.start, count), (s.body, end, fold(Binary("-", s.extent, count))))
     bounds = {k: v for k, v in known.bounds.items() if k != s.var}
-    done = [
-        (
-            _body(body, known._replace(bounds=bounds, ranges={**known.ranges, s.var: Range(start, extent)})),
-            start,
-            extent,
-        )
-        for body, start, extent in parts
-    ]
+    # The others are hardly more than one.
+    first, rest = resolved(
+        [
+            _part(body, known._replace(bounds=bounds, ranges={**known.ranges, s.var: Range(start, extent)}), times)
+            for (body, start, extent), times in zip(parts, (trips(s), 1), strict=True)
+        ],
+        known.budget,
+    )
     if s.kind == "parallel":
-        (first, *_), (rest, *_) = done
         return (replace(s, body=(If(Binary("<", Var(s.var), end), first, rest),)),) if first or rest else ()
-    return tuple(replace(s, start=start, extent=extent, body=body) for body, start, extent in done if body)
+    return tuple(
+        replace(s, start=start, extent=extent, body=body)
+        for body, (_, start, extent) in zip((first, rest), parts, strict=True)
+        if body
+    )

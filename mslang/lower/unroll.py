@@ -12,23 +12,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from mslang.ir.annotations import MAX_STEPS
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import FALSE, ONE, TRUE, Binary, Const, Expr, Symbol, Var, dtype_of
 from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import Allocate, Atomic, Body, For, If, Invoke, Let, Module, Stmt, Store
 from mslang.kernel.visit import bodies, map_deep, map_expressions, map_functions, walk, with_bodies
-from mslang.lower.analysis import changes_bounds, indexes, weight
-from mslang.lower.fold import fold
+from mslang.lower.analysis import COUNTED_LANES, MAX_UNROLLED, changes_bounds, indexes, max_steps, weight
 from mslang.lower.prefetch import distances, gathers, prefetches
 from mslang.lower.substitute import Known, loop_bounds
 from mslang.target.description import Target
-
-MAX_UNROLLED = 1024
-"""Statements that unrolling may make of one loop; a loop beyond stays a loop."""
-
-_COUNTED_LANES = 16
-"""A vector of so many lanes counts as one statement; as many shorter ones may be written out as have its lanes."""
 
 _IN_REGISTERS = MAX_UNROLLED // 2
 """Statements that a loop over registers, and those in it, may become."""
@@ -155,7 +147,7 @@ def _fetched(s: For, value: Expr, start: Expr, extent: Expr, at: _Place) -> Iter
 def _is_unrolled(s: For, trips: int, registers: frozenset[str]) -> bool:
     narrow = _narrowness(s.body)
     if s.kind == "unrolled":
-        return trips <= _max_steps(s) and trips * weight(s.body) <= MAX_UNROLLED * narrow
+        return trips <= max_steps(s) and trips * weight(s.body) <= MAX_UNROLLED * narrow
     return indexes(s, registers) and trips * _written_out(s.body, registers) <= _IN_REGISTERS * narrow
 
 
@@ -163,15 +155,7 @@ def _narrowness(body: Body) -> int:
     """How many vectors take the place of one of 16 lanes: limits are the same work on every machine."""
     stores = (s for s in walk(body) if isinstance(s, Store))
     lanes = max((lanes_of(x) for s in stores for x in s.indices), default=1)
-    return max(1, _COUNTED_LANES // lanes) if lanes > 1 else 1
-
-
-def _max_steps(s: For) -> int:
-    """How many iterations the schedule lets be written out."""
-    limit = dict(s.annotations).get(MAX_STEPS, MAX_UNROLLED)
-    if isinstance(limit, Expr):
-        limit = fold(limit)
-    return int(limit.value) if isinstance(limit, Const) else limit if isinstance(limit, int) else MAX_UNROLLED
+    return max(1, COUNTED_LANES // lanes) if lanes > 1 else 1
 
 
 def _written_out(body: Body, registers: frozenset[str]) -> int:

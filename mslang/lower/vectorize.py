@@ -47,15 +47,12 @@ from mslang.kernel.nodes import (
     While,
 )
 from mslang.kernel.visit import bodies, map_functions, walk, with_bodies
-from mslang.lower.analysis import indexes, names
+from mslang.lower.analysis import VECTORS_WRITTEN_OUT, indexes, names
 from mslang.lower.lane_reduction import LaneReduction, accumulator_lanes, joined, lane_reduction
 from mslang.lower.lanes import Chunk, chunks, native_lanes, vectorizable
 from mslang.lower.rows import in_rows
 from mslang.lower.substitute import Known, loop_bounds, reads
 from mslang.target.description import Target
-
-_WRITTEN_OUT = 8
-"""More equal chunks than these become a loop, unless they keep registers."""
 
 
 def vectorize(module: Module, target: Target) -> Module:
@@ -149,7 +146,7 @@ class _Vectorizer:
         wide = any(isinstance(x, For | While) for x in walk(s.body))
         pieces = chunks(int(extent.value), native, wide=wide, masks=self.target.has("avx512f"))
         whole = [p for p in pieces if p.active == pieces[0].lanes]
-        if len(whole) > _WRITTEN_OUT and not indexes(s, at.registers):
+        if len(whole) > VECTORS_WRITTEN_OUT and not indexes(s, at.registers):
             yield self._repeated(s, start, Const(len(whole)), whole[0].lanes, at)
             pieces = pieces[len(whole) :]
         for p in pieces:
@@ -199,7 +196,7 @@ class _Vectorizer:
         parts = Buffer(self._fresh(f"{s.var}_lanes"), dtype, (Const(lanes),), "local")
         at = (Ramp(ZERO, 1, lanes),)
         var = self._fresh(f"{s.var}_vector")
-        kind = "unrolled" if count <= _WRITTEN_OUT else "serial"
+        kind = "unrolled" if count <= VECTORS_WRITTEN_OUT else "serial"
         start = Store(parts.name, at, Broadcast(identity(op, dtype), lanes))
         loop = For(var, Const(count), (), kind=kind)
         inner = known.within(var, loop_bounds(loop, known))

@@ -7,6 +7,7 @@ import pytest
 
 from mslang.api.source import load
 from mslang.backend.llvm.compile import compile
+from mslang.ir.program import Program
 from mslang.lower.passes import lower
 from mslang.resources import stdlib_folder
 from mslang.schedule.rules.automatic import automatic_space
@@ -94,3 +95,33 @@ def test_remainders_of_tiles_stay_in_registers(layout: str, registers: int, tile
     for body in products:
         assert not [x for x in body if x.startswith("j")][1:], "no branch"
         assert not [x for x in body if VECTOR_STORE.match(x)], "sums stay in registers"
+
+
+ODD = {"tile:mm": "columns_panel", "tile:mm/j": 6, "tile:mm/i": 6, "tile:mm/unroll": 0, "tile:mm/prefetch": 0}
+
+
+@pytest.mark.parametrize(("registers", "target"), [*((code, SERVER) for code in (64, 83, 73, 54)), (43, AVX2)])
+def test_no_size_of_a_tile_leaves_a_branch_where_sizes_are_odd(registers: int, target: Target):
+    """509 rows, 1021 columns: what is left of tiles, and of tiles of tiles, are nests of their own."""
+    program = load(stdlib_folder() / "workloads/gemm.ms").program("gemm", M=509, N=1021, K=253)
+    _check_whole(program, {**ODD, "tile:mm/registers": registers}, target, registers)
+
+
+def test_no_branch_is_left_where_vectors_of_dot_products_do_not_divide():
+    """64 vectors of columns in tiles of 3, 1024 rows in tiles of 7."""
+    program = load(stdlib_folder() / "cpu/gemm_bytes.ms").program("gemm_s8s8", M=1024, N=1024, K=1024)
+    _check_whole(program, {"dot:mm/registers": 73, "dot:mm/j": 8, "dot:mm/i": 8}, SERVER, 73)
+
+
+def _check_whole(program: Program, decisions: dict[str, object], target: Target, code: int) -> None:
+    """Checks that innermost loops with products have no branch and no access to the stack, and that one of a whole tile
+    has no mask: the last vector of 1021 columns is loaded under one."""
+    scheduled = automatic_space(program, target).replay(decisions, strict=False).program
+    loops = inner_loops(compile(lower(scheduled, target), target).assembly)
+    products = [x for x in loops if any(map(VECTOR_PRODUCT.match, x))]
+    rows, vectors = divmod(code, TENS)
+    whole = [x for x in products if sum(bool(VECTOR_PRODUCT.match(i)) for i in x) == rows * vectors]
+    assert any(not [i for i in x if "{%k" in i] for x in whole), "no mask"
+    for body in products:
+        assert not [x for x in body if x.startswith("j")][1:], "no branch"
+        assert not [x for x in body if "(%rsp" in x], "no access to the stack"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ import pytest
 import mslang as ms
 from mslang.ir.arith import evaluate
 from mslang.ir.expr import Binary, Const, Expr, Var
-from mslang.kernel.nodes import For, If, Store
+from mslang.kernel.nodes import Body, For, If, Store
 from mslang.kernel.visit import walk
-from mslang.lower.dead_iterations import live_iterations
+from mslang.lower.dead_iterations import live_iterations, without_dead
 from mslang.lower.passes import LOOPS, lower
 from mslang.target.detect import host
 
@@ -66,6 +67,38 @@ def test_what_runs_is_within_the_live_iterations() -> None:
         if isinstance(loop.body[0], If) and len(loop.body) == 1 and not loop.body[0].otherwise:
             assert found == ((running[0], running[-1]) if running else None), "one guard is decided exactly"
     assert narrowed > 200 and nothing > 50
+
+
+def test_loops_without_dead_iterations_do_the_same() -> None:
+    rng = random.Random(1)
+    shorter = 0
+    for _ in range(1000):
+        loop, ranges = _drawn(rng)
+        first, last = ranges["o"]
+        outer = {"o": (first, last)}
+        live = without_dead((loop,), outer)
+        for o in range(first, last + 1):
+            assert list(_stores(live, {"o": o})) == list(_stores((loop,), {"o": o}))
+        shorter += _lengths(live) < _lengths((loop,))
+        assert without_dead(live, outer) is live
+    assert shorter > 200
+
+
+def _stores(body: Body, values: dict[str, int]) -> Iterator[dict[str, int]]:
+    """The values of the variables at each store."""
+    for s in body:
+        match s:
+            case If(condition=c, then=then, otherwise=otherwise):
+                yield from _stores(then if evaluate(c, values) else otherwise, values)
+            case For(var=name, start=Const(value=first), extent=Const(value=n), body=inner):
+                for k in range(int(first), int(first + n)):
+                    yield from _stores(inner, {**values, name: k})
+            case Store():
+                yield values
+
+
+def _lengths(body: Body) -> int:
+    return sum(int(s.extent.value) for s in walk(body) if isinstance(s, For) and isinstance(s.extent, Const))
 
 
 def _drawn(rng: random.Random) -> tuple[For, dict[str, tuple[int, int]]]:

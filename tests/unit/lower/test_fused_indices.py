@@ -51,6 +51,31 @@ def test_tails_of_fused_loops_are_cut(m: int, n: int) -> None:
     np.testing.assert_array_equal(b, a * 2)
 
 
+def test_parts_within_parts_are_cut_at() -> None:
+    """`k0_i0_j0_fused // 2` is guarded, and so is `k0_i0_j0_fused // 2 % 1`, which the name of the first one hid."""
+    program = ms.parse("""
+program copy(A: f32[5, 26, 30], out B: f32[5, 26, 30]) {
+    block copy[k: 5, i: 26, j: 30] { B[k, i, j] = A[k, i, j] * 2.0 }
+}
+schedule tiled for copy {
+    let k0, k1 = copy.k.split([_, 2])
+    let tiles ~ choose([5, 10])
+    let i0, i1, i2 = copy.i.split([_, tiles, 3])
+    let j0, j1 = copy.j.split([_, 16])
+    reorder(k0, i0, j0, k1, i1, i2, j1)
+    fuse(k0, i0, j0).parallel()
+    i2.unroll()
+    j1.vectorize()
+}
+""")
+    scheduled = program.space("tiled").replay({"tiles": 10}).program
+    found = [s for s in walk(lower(scheduled, host(), passes=LOOPS).body) if isinstance(s, For)]
+    tiles = [s for s in found if s.kind == "unrolled"]
+    assert tiles and not any(isinstance(x, If) for s in tiles for x in walk(s.body))
+    a = np.random.default_rng(0).uniform(-1, 1, (5, 26, 30)).astype("f4")
+    np.testing.assert_array_equal(ms.build(scheduled)(a), a * 2)
+
+
 def test_bounds_of_a_part_are_those_of_its_values() -> None:
     rng = random.Random(0)
     for _ in range(500):

@@ -1,0 +1,138 @@
+"""Loops are cut within a budget of copied statements, which the nest with most work may use first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+import mslang as ms
+from mslang.ir.annotations import MAX_STEPS
+from mslang.ir.expr import FALSE, TRUE, Const, Var
+from mslang.kernel.nodes import Body, For, If, Stmt, Store
+from mslang.kernel.visit import bodies, walk
+from mslang.lower import predicates
+from mslang.lower.analysis import MAX_UNROLLED, VECTORS_WRITTEN_OUT, weight
+from mslang.lower.copies import Part, copied, resolved
+from mslang.lower.passes import LOOPS, lower
+from mslang.resources import stdlib_folder
+from mslang.schedule.rules.automatic import automatic_space
+from mslang.target.description import AVX512, GENERIC
+
+COPY = """
+program copy[M = {m}, N = {n}](A: f32[M, N], out B: f32[M, N]) {{
+    block copy[i: M, j: N] {{ B[i, j] = A[i, j] * 2.0 }}
+}}
+schedule tiled for copy {{
+    let i0, i1 = copy.i.split([_, 3])
+    let j0, j1 = copy.j.split([_, 16])
+    reorder(i0, j0, i1, j1)
+    {rest}
+    i1.unroll()
+    j1.vectorize()
+}}
+"""
+
+
+def _lowered(rest: str, m: int = 26, n: int = 72) -> Body:
+    program = ms.parse(COPY.format(m=m, n=n, rest=rest)).space("tiled").sample(0).program
+    return lower(program, GENERIC, passes=LOOPS).body
+
+
+def _guarded_tiles(body: Body) -> list[bool]:
+    """For each tile in order, whether there is a guard in it."""
+    tiles = [s for s in walk(body) if isinstance(s, For) and s.kind == "unrolled"]
+    return [any(isinstance(x, If) for x in walk((s,))) for s in tiles]
+
+
+@pytest.mark.parametrize(
+    ("budget", "guarded"),
+    [
+        (1, [True]),
+        (2, [True, True]),
+        (5, [False, False, True]),
+        (7, [False, False, False, False]),
+    ],
+)
+@pytest.mark.parametrize("rest", ["", "i0.parallel()", "fuse(i0, j0).parallel()"])
+def test_the_main_nest_has_the_first_claim(
+    rest: str, budget: int, guarded: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8 tiles of 3 rows and one of 2, 4 tiles of columns and a half: of 3, 2, 3 and 2 statements."""
+    monkeypatch.setattr(predicates, "MAX_COPIED", budget)
+    assert _guarded_tiles(_lowered(rest)) == guarded
+
+
+@pytest.mark.parametrize("budget", [0, 2, 3, 5, 7])
+def test_any_budget_computes_the_same(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predicates, "MAX_COPIED", budget)
+    a = np.random.default_rng(budget).uniform(-1, 1, (26, 72)).astype("f4")
+    kernel = ms.build(ms.parse(COPY.format(m=26, n=72, rest="i0.parallel()")).space("tiled"))
+    np.testing.assert_array_equal(kernel(a), a * 2)
+
+
+PROGRAMS = {
+    "gemm": ("gemm", {"M": 509, "N": 1021, "K": 253}),
+    "conv2d_nhwc": ("conv2d", {"H": 13, "W": 13, "CI": 24, "CO": 40}),
+}
+
+
+@pytest.mark.parametrize("budget", [0, 60, 300, 1024])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_copies_are_within_the_budget(name: str, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, sizes = PROGRAMS[name]
+    space = automatic_space(ms.load(stdlib_folder() / f"workloads/{file}.ms").program(name, **sizes), AVX512)
+    monkeypatch.setattr(predicates, "MAX_COPIED", budget)
+    for seed in range(6):
+        program = space.sample(seed).program
+        before, after = (lower(program, AVX512, passes=passes).body for passes in (LOOPS[:-1], LOOPS))
+        assert weight(after) <= weight(before) + budget * _nests(before)
+
+
+def _nests(body: Body) -> int:
+    """How many loops have none around them."""
+    return sum(1 if isinstance(s, For) else sum(map(_nests, bodies(s))) for s in body)
+
+
+def test_parts_with_more_work_come_first() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def part(name: str, work: int, size: int, growth: int) -> Part:
+        def resolve(budget: int) -> Body:
+            asked.append((name, budget))
+            return (STORE,) * (size + min(growth, budget))
+
+        return Part((STORE,) * size, work, resolve)
+
+    parts = [part("tail", 1, 2, 9), part("main", 8, 3, 4), part("empty", 2, 2, -2)]
+    done = copied(parts, (STORE,) * 3, 10)
+    assert asked == [("main", 6), ("empty", 2), ("tail", 4)]
+    assert done is not None and list(map(len, done)) == [6, 7, 0]
+    assert copied(parts, (STORE,) * 3, 3) is None, "the copies alone are 4 statements"
+    assert resolved([], 0) == []
+
+
+STORE = Store("B", (Var("i"),), Const(1.0))
+UNROLLED = For("i", Const(8), (STORE,), kind="unrolled")
+
+
+@pytest.mark.parametrize(
+    ("s", "statements"),
+    [
+        (STORE, 1),
+        (UNROLLED, 8),
+        (replace(UNROLLED, annotations=((MAX_STEPS, 4),)), 1),
+        (replace(UNROLLED, annotations=((MAX_STEPS, 8),)), 8),
+        (replace(UNROLLED, body=(UNROLLED,)), 64),
+        (replace(UNROLLED, extent=Const(MAX_UNROLLED // 8 + 1), body=(UNROLLED,)), 8),
+        (replace(UNROLLED, kind="serial"), 1),
+        (For("i", Const(48), (STORE,), kind="vectorized"), 3),
+        (For("i", Const(16 * VECTORS_WRITTEN_OUT + 16), (STORE,), kind="vectorized"), 1),
+        (If(Var("i"), (STORE, STORE), (STORE,)), 3),
+        (If(TRUE, (STORE, STORE), (STORE,)), 2),
+        (If(FALSE, (STORE, STORE), (STORE,)), 1),
+    ],
+)
+def test_statements_count_as_often_as_they_are_written_out(s: Stmt, statements: int) -> None:
+    """What a schedule unrolls only up to `max_steps` counted as if all of it were written out: nothing was cut."""
+    assert weight((s,)) == statements
