@@ -92,11 +92,12 @@ def _sizes(b: Buffer) -> tuple[int, ...] | None:
 
 
 def _row(sizes: tuple[int, ...], dtype: str, target: Target) -> int:
-    """The last dimension, rounded up to whole vectors unless it is at most half of one."""
+    """The last dimension, rounded up to whole vectors; to a power of two if it is at most half of one."""
     if not sizes:
         return 1
     native = max(1, target.vector_bits // 8 // size_of(dtype))
-    return -(-sizes[-1] // native) * native if sizes[-1] > native // 2 else sizes[-1]
+    vector = min(native, 1 << (sizes[-1] - 1).bit_length())
+    return -(-sizes[-1] // vector) * vector
 
 
 # ------------------------------------------------------------------ rows of whole vectors

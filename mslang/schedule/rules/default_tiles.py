@@ -53,7 +53,7 @@ SHARED = 8
 """Tiles of rows that read the same part of an operand, from which on a copy of it costs little."""
 
 
-def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int]:
+def tile_sizes(rows: int, columns: int, lanes: int, registers: int, masks: bool) -> tuple[int, int]:
     """Rows and columns of a tile of results in registers: least work on padding, then fewest loads a product; one
     vector where not even that fits.
 
@@ -62,14 +62,18 @@ def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int
         columns: iterations of the loop over contiguous elements.
         lanes: elements of a vector.
         registers: vector registers.
+        masks: a part of a vector is one under a mask; without, it is several, each of a power of two.
 
-    >>> tile_sizes(512, 512, 8, 16)
+    >>> tile_sizes(512, 512, 8, 16, masks=False)
     (4, 24)
-    >>> tile_sizes(512, 512, 16, 32)
+    >>> tile_sizes(512, 512, 16, 32, masks=True)
     (6, 64)
+    >>> tile_sizes(512, 7, 8, 16, masks=False)
+    (4, 7)
     """
     if columns < lanes:
-        return max(min(rows, registers // 2), 1), columns
+        vectors = 1 if masks else columns.bit_count()
+        return max(min(rows, registers // 2, (registers - 1) // vectors - 1), 1), columns
     found = []
     for vectors in range(1, 5):
         for r in range(1, registers):
@@ -106,7 +110,7 @@ def tile(session: Session, b: Handle, machine: Target, prefix: str | None = None
     extents = {a.name: int(a.extent.value) for a in block.axes if isinstance(a.extent, Const)}
     rows = _rows(block, columns, extents)
     lanes = lanes_of(session.program, written.buffer, machine)
-    within = extents[rows] if rows else 1, extents[columns], lanes, machine.registers
+    within = extents[rows] if rows else 1, extents[columns], lanes, machine.registers, machine.has("avx512f")
     size = tile_sizes(*within)
     outer = [a for a in spatial if a not in (rows, columns)]
     counts = {a: extents[a] for a in outer} | {columns: -(-extents[columns] // size[1])}
@@ -141,9 +145,11 @@ def tile(session: Session, b: Handle, machine: Target, prefix: str | None = None
         _draw_unrolling(session, b, reduced[-1], f"{prefix}/unroll")
 
 
-def _drawn_size(session: Session, within: tuple[int, int, int, int], address: str) -> tuple[Expr | int, Expr | int]:
+def _drawn_size(
+    session: Session, within: tuple[int, int, int, int, bool], address: str
+) -> tuple[Expr | int, Expr | int]:
     """Rows and columns of a tile, drawn as one number for the rows, columns, lanes and registers of `tile_sizes`."""
-    rows, columns, lanes, registers = within
+    rows, columns, lanes, registers, _ = within
     codes = register_tiles(registers, rows, -(-columns // lanes))
     if len(codes) < 2:
         return tile_sizes(*within)

@@ -12,6 +12,8 @@ from mslang.lower.passes import lower
 from mslang.resources import stdlib_folder
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.cpu.tiles import TENS, register_tiles
+from mslang.schedule.rules.default_cpu import default_schedule
+from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512, Target
 
 SERVER = msgspec.structs.replace(AVX512, features=(*AVX512.features, "avx512vnni", "avx512bf16"), cpu="znver4")
@@ -95,6 +97,21 @@ def test_remainders_of_tiles_stay_in_registers(layout: str, registers: int, tile
     for body in products:
         assert not [x for x in body if x.startswith("j")][1:], "no branch"
         assert not [x for x in body if VECTOR_STORE.match(x)], "sums stay in registers"
+
+
+NARROW = """program p(A: f32[64, 64], B: f32[64, {n}], out C: f32[64, {n}]) {{
+    block mm[i: 64, j: {n} | k: 64] {{ C[i, j] += A[i, k] * B[k, j] }}
+}}"""
+
+
+@pytest.mark.parametrize("target", [SERVER, AVX2], ids=lambda t: t.name)
+@pytest.mark.parametrize("n", [3, 5, 6, 7])
+def test_sums_narrower_than_half_a_vector_stay_in_registers(n: int, target: Target):
+    program = parse_program(NARROW.format(n=n))
+    made = compile(lower(default_schedule(program, target).program, target), target)
+    products = [x for x in inner_loops(made.assembly) if any(map(VECTOR_PRODUCT.match, x))]
+    assert products
+    assert not [i for x in products for i in x if "(%rsp" in i]
 
 
 ODD = {"tile:mm": "columns_panel", "tile:mm/j": 6, "tile:mm/i": 6, "tile:mm/unroll": 0, "tile:mm/prefetch": 0}
