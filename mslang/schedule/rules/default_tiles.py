@@ -186,7 +186,8 @@ def _pack(
         machine: the CPU.
 
     Returns a copy for which the loop over columns is the place; None where a constant operand is packed ahead of time,
-    or a whole copy in front of the product, or the operand is read where it lies, because few tiles share it.
+    or a whole copy in front of the product, or the operand is read where it lies, because few tiles share it and its
+    vectors are contiguous.
     """
     found = contraction(session.program, block, machine)
     name = None if found is None or found.row != rows else packable(block, found)
@@ -197,10 +198,12 @@ def _pack(
         return None
     read = next(r for r in block.reads if r.buffer == name)
     sharing = [a for a in counts if not mentions(read, a)]
-    if tiles * math.prod(counts[a] for a in sharing) < SHARED:
+    # What lies across vectors is gathered element by element, also for a panel of columns; a whole copy transposes it.
+    across = name in found.strided
+    if not across and tiles * math.prod(counts[a] for a in sharing) < SHARED:
         return None
     copy = copy_operand(session, block, name)
-    if not sharing and math.prod(counts.values()) >= JOBS * machine.cores:
+    if not across and not sharing and math.prod(counts.values()) >= JOBS * machine.cores:
         return copy
     pack(session, block, found, copy)
     spread_panels(session, copy, found.lanes)
