@@ -249,7 +249,9 @@ class _Detection:
             own = [d for d in uses if d.mark == mark]
             extent = self.extent_of(mark)
             found = chain(mark, extent, own)
-            if not extent.is_size or (own and (found is None or len(found) < len(own) or spanned(found) != extent)):
+            if not extent.is_size or (
+                own and (found is None or len(found) < len(own) or not _same(spanned(found), extent))
+            ):
                 return False
         return True
 
@@ -343,6 +345,11 @@ def digits_of_top(
         if k * top.lower == d.lower and (whole or quotient(top.extent, reach) * reach == top.extent):
             found.append((d, Digit(mark, scale * k, d.extent)))
     return found
+
+
+def _same(a: Poly, b: Poly) -> bool:
+    """Whether two sizes are equal for all values of the symbols."""
+    return a == b or (at_least_0(a - b) and at_least_0(b - a))
 
 
 def spanned(digits: Iterable[Digit]) -> Poly:

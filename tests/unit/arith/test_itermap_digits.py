@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from mslang.ir.arith import IterMap, detect, evaluate
-from mslang.ir.expr import ZERO, Binary, Const, Expr, Var
+from mslang.ir.expr import ZERO, Binary, Choice, Const, Expr, Symbol, Var
 from mslang.ir.program import Range
 
 F0, F1, F2 = (Var(f"f{k}") for k in range(3))
@@ -95,3 +95,17 @@ def test_where_a_loop_starts_may_depend_on_one_that_does_not_start_at_0():
     in_turn = detect([n], {"m": Range(Const(1), Const(4)), "n": Range(op("*", m, 3), Const(3))})
     assert isinstance(in_turn, IterMap)
     assert (in_turn.level, in_turn.starts, in_turn.extents) == ("bijective", (Const(3),), (Const(12),))
+
+
+@pytest.mark.parametrize("rows, whole", [((4, 8, 16), True), ((4, 8, 9), False)])
+def test_digits_may_be_whole_for_all_values_of_decisions(rows: tuple[int, ...], whole: bool):
+    """Rows of 64 elements of a tile of keys, copied by `r` warps that take `k` elements a thread: 9 warps copy half
+    a row more than a tile has."""
+    r, k, keys = Symbol("r", Choice(rows)), Symbol("k", Choice((1, 2, 4))), Symbol("keys", Choice((32, 64, 128)))
+    threads, tile = op("*", r, k), op("*", op("//", op("+", keys, 31), 32), 64)
+    count = op("//", op("-", op("+", threads, tile), 1), threads)
+    inner = op("+", op("*", F2, k), Var("f3"))
+    fused = op("+", op("*", F0, op("*", threads, 32)), op("+", op("*", F1, op("*", k, 32)), inner))
+    ranges = {"f0": Range(ZERO, count), "f1": Range(ZERO, r), "f2": Range(ZERO, Const(32)), "f3": Range(ZERO, k)}
+    told = detect([op("//", fused, 64), op("%", fused, 64)], ranges)
+    assert (isinstance(told, IterMap) and told.level == "bijective") is whole
