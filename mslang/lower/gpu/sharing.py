@@ -181,12 +181,14 @@ def _foreign_write(axis: str, mine: list[Site]) -> Site | None:
     """A write of one buffer that another place along the axis may read; None if there is none."""
     if _common(mine, axis):
         return None
+    # Each block has memory of its own, so threads that share it are of one block.
+    fixed = frozenset(BLOCK_AXES if axis in THREAD_AXES else ())
     for w, r in product(mine, mine):
         if not w.access.write or r.access.write or not w.bound.get(axis):
             continue
         if axis not in r.ranges and axis in _names(r.access.indices):
             r = r._replace(ranges={**r.ranges, axis: w.ranges[axis]})
-        if not apart(w.place(), r.place(), (axis,)):
+        if not apart(w.place(), r.place(), (axis,), fixed):
             return w
     return None
 

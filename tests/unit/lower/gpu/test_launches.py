@@ -115,6 +115,19 @@ def test_memory_of_one_thread_is_not_that_of_another():
     same_meaning(program(text.replace("@ local", "@ shared")))
 
 
+def test_memory_of_a_thread_is_not_shared_by_blocks():
+    """Beyond its predicate a thread would access what a thread of the next block does, in its own memory."""
+    text = """program p(A: f32[4, 8], out B: f32[32]) {
+        alloc L: f32[32] @ local
+        for h in 4 @ blockIdx.x {
+            for t in 32 @ threadIdx.x { block one[x: 4 = h, y: 8 = t] { where t < 8  L[x * 8 + y] = A[x, y] } }
+            for u in 32 @ threadIdx.x { block two[x: 32 = h * 8 + u] { where u < 8  B[x] = L[x] } }
+        }
+    }"""
+    same_meaning(program(text))
+    refused(text.replace("L[x] }", "L[x // 8 * 8 + 7 - x % 8] }"), "MS432", "`L`", "threadIdx.x")
+
+
 def test_threads_that_write_different_values_to_one_element_are_refused():
     text = """program p(A: f32[8, 4], out B: f32[8, 4]) {
         alloc S: f32[8, 4] @ shared
