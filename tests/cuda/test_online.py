@@ -1,4 +1,4 @@
-"""Attention from the plain program in one kernel (`rules/gpu/online.py`): interpreted, emulated and compiled."""
+"""Attention from the plain program in one kernel by default (`rules/gpu/online.py`): emulated and compiled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from mslang.backend.cuda.default import default_schedule
 from mslang.backend.cuda.nvcc import Nvcc
 from mslang.ir.program import Program
-from mslang.schedule.rules.gpu import online
+from mslang.schedule.rules.gpu import auto
+from mslang.schedule.rules.gpu.attention import chain_of
 from mslang.schedule.rules.gpu.nests import has_bound_loop
 from mslang.schedule.rules.nests import leaf_blocks
 from mslang.sema.program import parse_program
@@ -64,14 +65,13 @@ def expected() -> np.ndarray:
 @pytest.fixture
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even the scores of these tests are many."""
-    monkeypatch.setattr(online, "SCORES", 1)
+    monkeypatch.setattr(auto, "SCORES", 1)
 
 
 def test_few_scores_are_written_to_memory() -> None:
-    program = attention("score[b, i, j]")
-    names = [b.name for b in leaf_blocks(program)]
-    assert online.chain_of(program, names) is None
-    assert online.chain_of(attention("score[b, i, j]", keys=1 << 18), names) is not None
+    few = default_schedule(attention("score[b, i, j]"), SM_80)
+    assert {b.name: b.scope for b in few.allocs}["score"] == "global"
+    assert made(few, SM_80).source.text.count("__global__") > 1
 
 
 @pytest.mark.usefixtures("_few")
@@ -85,7 +85,7 @@ def test_a_maximum_over_two_axes_is_none_of_tiles_of_keys() -> None:
         block weights[b: 2, i: 8, j: 4, l: 8] { w[b, i, j, l] = exp(s[b, i, j, l] - m[b, i]) }
         block mix[b: 2, i: 8, d: 16 | j: 4, l: 8] { O[b, i, d] += w[b, i, j, l] * V[j, l, d] }
     }""")
-    assert online.chain_of(program, [b.name for b in leaf_blocks(program)]) is None
+    assert chain_of(program, [b.name for b in leaf_blocks(program)], "largest") is None
     assert has_bound_loop(default_schedule(program, SM_80))
 
 

@@ -33,6 +33,19 @@ PROGRAMS = {
         }
     }""",
 }
+ATTENTION = """program p(Q: f32[2, 40, 12], K: f32[2, 128, 12], V: f32[2, 128, 12], out O: f32[2, 40, 12]) {
+    alloc s: f32[2, 40, 128]
+    alloc m: f32[2, 40]
+    alloc w: f32[2, 40, 128]
+    alloc t: f32[2, 40]
+    alloc x: f32[2, 40, 12]
+    block scores[b: 2, i: 40, j: 128 | k: 12] { s[b, i, j] += Q[b, i, k] * K[b, j, k] }
+    block largest[b: 2, i: 40 | j: 128] { m[b, i] = max(m[b, i], s[b, i, j]) }
+    block weights[b: 2, i: 40, j: 128] { w[b, i, j] = exp(s[b, i, j] - m[b, i]) }
+    block total[b: 2, i: 40 | j: 128] { t[b, i] += w[b, i, j] }
+    block mix[b: 2, i: 40, d: 12 | j: 128] { x[b, i, d] += w[b, i, j] * V[b, j, d] }
+    block divide[b: 2, i: 40, d: 12] { O[b, i, d] = x[b, i, d] / t[b, i] }
+}"""
 DRAWS, LONG = 8, 1000
 REDUCTIONS = ("sum", "softmax.softmax", "layer_norm.layer_norm", "reduce.row_sum", "reduce.argmax")
 """Programs with reductions that threads may share out."""
@@ -70,6 +83,18 @@ def test_drawn_schedules_of_the_library_mean_the_same_in_all_forms(path: str, na
         agrees(sketch, DRAWS)
 
 
+def attention_in_one_pass(keys: int) -> Sketch:
+    """The first sketch of attention; tiles divide the number of keys, or there is a remainder."""
+    return next(automatic_space(parse_program(ATTENTION.replace("128", f"{keys}")), SM_80).sketches())
+
+
+@pytest.mark.parametrize("keys", [128, 100])
+def test_attention_in_one_pass_means_the_same_in_all_forms(keys: int) -> None:
+    sketch = attention_in_one_pass(keys)
+    assert sketch.structure == (("online:largest", "one_pass"),)
+    agrees(sketch, DRAWS)
+
+
 def test_the_copies_of_a_thread_are_known_and_vectors_are_limited() -> None:
     sketch = list(automatic_space(parse_program(PROGRAMS["product"]), SM_80).sketches())[-1]
     summary = summarize(lower_symbolic(sketch.program, SM_80), SM_80)
@@ -99,3 +124,10 @@ def test_all_sketches_for_gpus_mean_the_same_in_all_forms(name: str) -> None:
 def test_drawn_schedules_of_the_library_mean_the_same_at_length(path: str, name: str) -> None:
     for sketch in space_of(load(path), name).sketches():
         agrees(sketch, LONG)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("keys", [128, 100])
+def test_attention_in_one_pass_means_the_same_for_many_draws(keys: int) -> None:
+    agrees(attention_in_one_pass(keys), LONG)

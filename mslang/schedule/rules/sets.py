@@ -23,6 +23,7 @@ from mslang.schedule.rules.gpu.auto_bind import AutoBind
 from mslang.schedule.rules.gpu.cross_thread import CrossThreadReduction
 from mslang.schedule.rules.gpu.finish import UnboundBlocks
 from mslang.schedule.rules.gpu.machine import TENSOR_CORES, capability
+from mslang.schedule.rules.gpu.online import OnlineAttention
 from mslang.schedule.rules.gpu.tensor_cores import TensorCores
 from mslang.schedule.rules.gpu.tiling import GpuTiling
 from mslang.schedule.rules.gpu.unroll import GpuUnroll
@@ -113,11 +114,11 @@ SETS: Mapping[str, RuleSet] = MappingProxyType(
             RuleSet(
                 "cuda_tensor_core",
                 "cuda",
-                (CustomRule(), TensorCores(), *_CUDA),
+                (CustomRule(), OnlineAttention(), TensorCores(), *_CUDA),
                 _ON_GPUS,
                 needs=frozenset({_TENSOR_CORES}),
             ),
-            RuleSet("cuda", "cuda", (CustomRule(), *_CUDA), _ON_GPUS),
+            RuleSet("cuda", "cuda", (CustomRule(), OnlineAttention(), *_CUDA), _ON_GPUS),
         )
     }
 )

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mslang.ir.program import Block, Program
+from mslang.ir.reduction import is_maximum
+from mslang.schedule.rules.gpu.attention import Chain, chain_of, score_count
 from mslang.schedule.rules.gpu.nests import (
     Accepts,
     Step,
@@ -22,7 +24,7 @@ from mslang.schedule.rules.gpu.nests import (
     tiled_axes,
     unbound,
 )
-from mslang.schedule.rules.gpu.online import KEYS, chain_of, online
+from mslang.schedule.rules.gpu.online import KEYS, ROWS, online
 from mslang.schedule.rules.gpu.steps import columns, handle_of, partial_sums, rows, spread, spread_apart, tile, turned
 from mslang.schedule.rules.nests import attempt, block_handle, do, leaf_blocks
 from mslang.schedule.rules.rule import refuse_blocks
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
 TILES = ((16, 4, 16), (16, 2, 16), (8, 4, 8), (8, 2, 8), (8, 1, 8))
 """Tiles of a product, the largest first: threads along each side, results of each, and the depth of a fetch."""
+
+
+SCORES = 4 << 20
+"""From so many scores on they are not written to memory: with the weights 32 MiB, about one L2 cache."""
 
 
 def auto(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
@@ -93,9 +99,9 @@ def _share(session: Session, accepts: Accepts) -> None:
 def _steps(session: Session, left: Sequence[Block], accepts: Accepts) -> Iterator[Step]:
     """The ways of scheduling the last nest of some, the best first."""
     block = left[-1]
-    chain = chain_of(session.program, [b.name for b in left])
+    chain = _attention(session.program, left)
     if chain is not None:
-        yield from (online(chain, keys) for keys in KEYS)
+        yield from (online(chain, ROWS, keys) for keys in KEYS)
     axes = tiled_axes(session.program, block)
     if axes is not None:
         yield from (tile(block.name, axes, *sizes) for sizes in TILES)
@@ -107,6 +113,16 @@ def _steps(session: Session, left: Sequence[Block], accepts: Accepts) -> Iterato
     yield spread(block.name, registers=True, vector=False)
     yield spread(block.name, registers=False, vector=False)
     yield spread_apart(block.name)
+
+
+def _attention(program: Program, left: Sequence[Block]) -> Chain | None:
+    """The stages of attention that some nests end with; None if they do not, or scores are few."""
+    names = [b.name for b in left]
+    maximum = next((b.name for b in reversed(left) if is_maximum(b)), None)
+    chain = None if maximum is None else chain_of(program, names, maximum)
+    if chain is None or names[-1] not in chain.stages or score_count(program, chain) < SCORES:
+        return None
+    return chain
 
 
 def _group(session: Session, left: Sequence[Block], accepts: Accepts) -> list[str] | None:

@@ -66,9 +66,6 @@ def require_shared_memory(session: Session, sizes: Iterable[Expr], stages: int, 
 def cooperative_fetch(session: Session, copy: Handle, place: Handle, threads: Threads, address: str) -> None:
     """Fuse the loops of a copy, and share them among threads that each access a drawn number of neighbours.
 
-    The loops of the threads have the extents of the block's own; an iteration that they do not need is predicated. The
-    number of neighbours must divide the copy's contiguous dimension, which is stated as a condition on decisions.
-
     Args:
         session: the running schedule.
         copy: the block that copies.
@@ -78,18 +75,34 @@ def cooperative_fetch(session: Session, copy: Handle, place: Handle, threads: Th
 
     Source: MetaSchedule, `RewriteCooperativeFetch`; there the extents of threads are read off a replayed trace.
     """
-    own = loops_under(session, block_of(session, copy), place)
-    if not own:
-        return
-    written = all_buffers(session.program)[block_of(session, copy).writes[0].buffer]
+    if loops_under(session, block_of(session, copy), place):
+        share_copy(session, copy, place, threads, draw_lanes(session, copy, place, address))
+
+
+def draw_lanes(session: Session, copy: Handle, place: Handle, address: str) -> Expr:
+    """How many neighbours a thread copies at once, drawn at an address.
+
+    It must divide the copy's contiguous dimension, which is stated as a condition on decisions.
+    """
+    block = block_of(session, copy)
+    written = all_buffers(session.program)[block.writes[0].buffer]
     lanes = draw(session, "choose", lanes_of(written.dtype), address=address)
     assert isinstance(lanes, Expr | int)
     width = lanes if isinstance(lanes, Expr) else Const(lanes)
-    contiguous = arith.simplify(arith.mod(own[-1].extent, width))
+    contiguous = arith.simplify(arith.mod(loops_under(session, block, place)[-1].extent, width))
     if contiguous != ZERO:
         session.require(Binary("==", contiguous, ZERO), "a vector of a cooperative fetch crosses rows")
+    return width
+
+
+def share_copy(session: Session, copy: Handle, place: Handle, threads: Threads, lanes: Expr | int) -> None:
+    """Fuse the loops of a copy under a loop, and share them among threads that each access `lanes` neighbours.
+
+    The loops of the threads have the extents of the block's own; an iteration that they do not need is predicated.
+    """
+    own = loops_under(session, block_of(session, copy), place)
     flat = fused(session, [handle(session, s.var) for s in own])
-    _, *parts, lane = do(session, "split", flat, (None, *(n for _, n in threads), width))
+    _, *parts, lane = do(session, "split", flat, (None, *(n for _, n in threads), lanes))
     for (axis, _), loop in zip(threads, parts, strict=True):
         do(session, "bind", loop, axis)
     do(session, "vectorize", lane)
