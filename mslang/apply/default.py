@@ -20,15 +20,13 @@ class ByDefault(msgspec.Struct, frozen=True):
 
     def serve(self, program: Program, target: Target) -> Served | Missed:
         """The default schedule."""
+        own = self.backend.default
         try:
-            if self.backend.default is not None:
-                made = self.backend.default(program, target)
-                how = f"the default of the back end {self.backend.name}"
-                return Served(made, how) if made != program else Missed("the program has a schedule already")
-            candidate = default_schedule(program, target)
+            candidate = (own or default_schedule)(program, target)
         except MsError as error:
             return Missed(error.diagnostic.message)
-        if not candidate.trace.instructions:
-            return Missed("it leaves this program as it is")
         steps = len(candidate.trace.instructions)
-        return Served(candidate.program, f"fixed choices for {target.name}, {steps} steps", candidate.trace)
+        if not steps:
+            return Missed("it leaves this program as it is")
+        how = f"the default of the back end {self.backend.name}" if own else f"fixed choices for {target.name}"
+        return Served(candidate.program, f"{how}, {steps} steps", candidate.trace)

@@ -10,7 +10,8 @@ timed there too, and was not faster: tuning times it along with the best.
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 
 import msgspec
 
@@ -59,6 +60,7 @@ class FromRecords(msgspec.Struct, frozen=True):
     def serve(self, program: Program, target: Target) -> Served | Missed:
         """The fastest record that applies."""
         world = World(machine=target)
+        refused = partial(self._not_faster, otherwise=cache(partial(self._otherwise, target)))
         failures: list[str] = []
         for record in self._considered(program, target):
             try:
@@ -66,7 +68,7 @@ class FromRecords(msgspec.Struct, frozen=True):
             except MsError as error:
                 failures.append(f"record {record.id}: {_failure(record, error)}")
                 continue
-            worse = self._not_faster(record, target)
+            worse = refused(record)
             if worse is not None:
                 failures.append(f"record {record.id} {worse}")
                 continue
@@ -74,7 +76,6 @@ class FromRecords(msgspec.Struct, frozen=True):
         why = "; ".join(failures[:3]) if failures else self._absent(program, target)
         if self.anchors is None or self.anchors.finish is None:
             return Missed(why)
-        refused = partial(self._not_faster, target=target)
         match anchored(self.store, program, target, self.machine, self.anchors, self.module, refused):
             case (Record() as record, Candidate() as candidate, str() as how):
                 return Served(candidate.program, f"{self._how(record, program)}; {how}", candidate.trace)
@@ -87,17 +88,20 @@ class FromRecords(msgspec.Struct, frozen=True):
         top = partial(self.store.top, program, CONSIDERED, target=target.name, machine=self.machine)
         return [*top(compiler=self.compiler), *(r for r in top() if r.compiler != self.compiler)]
 
-    def _not_faster(self, record: Record, target: Target) -> str | None:
-        """Why a record is not known to be faster than the alternative; None if it is, or is the alternative itself."""
+    def _otherwise(self, target: Target, text: str) -> str | None:
+        """The hash of what the alternative makes of a program, given as text; None if nothing."""
+        other = None if self.alternative is None else self.alternative.serve(parse_program(text), target)
+        return structural_hash(other.program) if isinstance(other, Served) else None
+
+    def _not_faster(self, record: Record, otherwise: Callable[[str], str | None]) -> str | None:
+        """Why a record is not known to be faster than the alternative, whose hash `otherwise` gives; None if it is, or
+        is the alternative itself."""
         text = text_of(self.store, record)
         # A space that a person wrote was chosen by a person.
         if self.alternative is None or text is None or record.sources.space:
             return None
-        other = self.alternative.serve(parse_program(text.text), target)
-        if isinstance(other, Missed):
-            return None
-        hash, name = structural_hash(other.program), self.alternative.name
-        if hash == record.candidate:
+        hash, name = otherwise(text.text), self.alternative.name
+        if hash in (None, record.candidate):
             return None
         cost = self._compared(record, hash)
         if cost is None:

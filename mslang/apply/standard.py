@@ -61,8 +61,7 @@ def _pass(name: str, sources: Sources, before_default: bool) -> Pass:
     match name:
         case "db":
             store = sources.store if sources.store is not None else _nothing()
-            # Tuning times the default schedule where the back end has none of its own.
-            other = ByDefault(back_end) if before_default and back_end.default is None else None
+            other = ByDefault(back_end) if before_default else None
             machine = sources.machine or machine_for(back_end).key
             return FromRecords(store, machine, back_end.version(), sources.module, back_end, other)
         case "dispatch":

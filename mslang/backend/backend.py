@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mslang.lower.instructions import InstructionTexts
     from mslang.lower.passes import Pass
     from mslang.schedule.session import Session
+    from mslang.schedule.space import Candidate
 
 E = TypeVar("E")
 
@@ -155,8 +156,8 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         emulates: whether an instruction without an implementation for the back end is compiled as the statements that
             it stands for; if not, it is refused.
         checks: whether a build with `checked` compares every access with its buffer; without, such a build is refused.
-        default: schedules a program without a schedule; one that has a schedule it returns as it is. None: programs
-            are compiled as they are.
+        default: gives the schedule of a program without one, which tuning times along with the best; of a program
+            that has a schedule a candidate without steps. None: programs are compiled as they are.
         finish: schedules the nests that a running schedule has left alone; None: it cannot, and records of a program's
             anchor do not serve it.
         prepare: what is done while a program still has blocks, before the passes; None: nothing.
@@ -187,7 +188,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     plain: bool = True
     emulates: bool = True
     checks: bool = False
-    default: Callable[[Program, Target], Program] | None = None
+    default: Callable[[Program, Target], Candidate] | None = None
     finish: Callable[[Session, Target], None] | None = finish_nests
     prepare: Callable[[Program], Program] | None = None
     unavailable: Callable[[Target], str | None] = always_available
@@ -208,7 +209,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
 
     def scheduled(self, program: Program, target: Target) -> Program:
         """The program that is compiled: with the default schedule of the back end, if it has none."""
-        return program if self.default is None else self.default(program, target)
+        return program if self.default is None else self.default(program, target).program
 
     def prepared(self, program: Program, target: Target) -> Program:
         """What the passes begin with: the scheduled program, prepared."""

@@ -214,17 +214,16 @@ def by_bucket(
 def default_candidate(named: Named) -> Candidate | None:
     """The schedule that a program in the automatic space has without tuning, so that tuning never gives a slower one.
 
-    None where the space was written for the program, or the back end schedules by itself.
+    None where the space was written for the program.
     """
     return None if named.space != named.program else default_of(named.task)
 
 
 def default_of(task: Task) -> Candidate | None:
-    """The schedule that the program of a task has without tuning; None where the back end schedules by itself."""
-    if (task.backend or serving(task.target)).default is not None:
-        return None
+    """The schedule that the program of a task has without tuning: that of its back end, if it has one of its own."""
+    own = (task.backend or serving(task.target)).default
     try:
-        found = default_schedule(task.program, task.target)
+        found = (own or default_schedule)(task.program, task.target)
     except MsError:
         return None
     return found if found.trace.instructions else None

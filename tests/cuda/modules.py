@@ -64,9 +64,9 @@ def run(
     buffers = {p.buffer.name: _laid_out(p.buffer, _packed(p, arrays, sizes), sizes) for p in m.program.params}
     unset = [p.buffer.name for p in m.program.params if p.direction == "out"]
     for b in m.source.workspaces:
-        buffers[b.name] = _empty(b, sizes)
+        buffers[b.name] = empty(b, sizes)
         unset.append(b.name)
-    launches = [_launch(k, m.module, sizes) for k in m.source.launches]
+    launches = [launched(k, m.module, sizes) for k in m.source.launches]
     outcome = file.run(
         launches, buffers, file=number, unset=unset, orders=orders, seed=seed, ignored_lines=ignored_lines
     )
@@ -92,7 +92,9 @@ def emulate(
         return run(m, arrays, file, sizes=sizes)
 
 
-def _launch(k: KernelLaunch, module: Module, sizes: Mapping[str, int]) -> Launch:
+def launched(k: KernelLaunch, module: Module, sizes: Mapping[str, int]) -> Launch:
+    """A launch with its numbers."""
+
     def numbers(es: Sequence[Expr]) -> tuple[int, int, int]:
         x, y, z = concrete_shape(es, sizes)
         return x, y, z
@@ -106,7 +108,8 @@ def _dtype(b: Buffer) -> np.dtype:
     return np.dtype(BITS.get(b.dtype, NUMPY[b.dtype]))
 
 
-def _empty(b: Buffer, sizes: Mapping[str, int]) -> np.ndarray:
+def empty(b: Buffer, sizes: Mapping[str, int]) -> np.ndarray:
+    """Memory for a buffer."""
     return np.zeros(concrete_shape(b.shape, sizes), _dtype(b))
 
 
@@ -130,7 +133,7 @@ def _elements(b: Buffer, memory: np.ndarray, sizes: Mapping[str, int]) -> np.nda
 
 def _packed(p: Param, arrays: Arrays, sizes: Mapping[str, int]) -> np.ndarray:
     """An argument as it lies in the buffer."""
-    into = _empty(p.buffer, sizes)
+    into = empty(p.buffer, sizes)
     if p.direction == "out":
         return into
     array = np.asarray(arrays[p.given.name])

@@ -17,6 +17,7 @@ from mslang.ir.find import all_buffers
 from mslang.ir.program import Program
 from mslang.lower.gpu import lower
 from mslang.schedule.decisions import Drawing
+from mslang.schedule.replay import space_of_text
 from mslang.schedule.rules.gpu.auto import schedule_threads
 from mslang.schedule.rules.gpu.nests import has_bound_loop, unbound
 from mslang.schedule.rules.nests import do
@@ -78,7 +79,7 @@ def workload(name: str) -> Program:
 @cache
 def scheduled(name: str) -> Program:
     """The workload as it is compiled for a GPU."""
-    return default_schedule(workload(name), SM_80)
+    return CUDA.scheduled(workload(name), SM_80)
 
 
 def arrays_for(program: Program) -> dict[str, np.ndarray]:
@@ -132,7 +133,7 @@ def primitives(program: Program) -> list[str]:
 
 
 def test_a_whole_array_is_reduced_in_two_kernels_where_it_is_large():
-    kernels = {n: len(lower(default_schedule(parse_program(SMALL[n]), SM_80), SM_80).functions) for n in SMALL}
+    kernels = {n: len(lower(CUDA.scheduled(parse_program(SMALL[n]), SM_80), SM_80).functions) for n in SMALL}
     assert kernels == {"whole": 1, "parts": 2, "gemv": 1, "columns": 1, "stages": 1, "point": 1}
 
 
@@ -160,7 +161,7 @@ def test_what_two_kernels_access_is_in_global_memory():
         }
         block turn[i: 8, j: 40] { B[j, i] = T[i, j] + A[i, j] }
     }""")
-    scheduled = default_schedule(program, SM_80)
+    scheduled = CUDA.scheduled(program, SM_80)
     assert {b.name: b.scope for b in scheduled.allocs if b.name in ("T", "n")} == {"T": "global", "n": "global"}
     assert len(lower(scheduled, SM_80).functions) > 1
     arrays = arrays_for(program)
@@ -177,13 +178,22 @@ def test_a_program_that_binds_a_loop_is_left_as_it_is():
     program = parse_program(SMALL["stages"])
     session = Session(program, Drawing(0))
     do(session, "bind", session.axis(session.named("more"), "j"), "threadIdx.x")
-    assert default_schedule(session.program, SM_80) == session.program
+    assert CUDA.scheduled(session.program, SM_80) == session.program
+    assert default_schedule(session.program, SM_80).trace.instructions == ()
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_default_is_a_candidate_that_its_trace_gives_again(name: str):
+    """So it can be on record."""
+    candidate = default_schedule(workload(name), SM_80)
+    assert candidate.program == scheduled(name) and candidate.decisions == {}
+    assert space_of_text(candidate.trace.as_ms("again"), workload(name)).sample(0).program == candidate.program
 
 
 def test_the_rule_stands_in_schedules():
     text = f"use std.cuda.{{auto, sm_80}}\n{SMALL['gemv']}\nspace s for gemv on sm_80 = auto\n"
     made = space_of(load("test.ms", text), "s").sample(0).program
-    assert made == default_schedule(parse_program(SMALL["gemv"]), SM_80)
+    assert made == CUDA.scheduled(parse_program(SMALL["gemv"]), SM_80)
 
 
 def test_the_back_end_compiles_what_the_threads_combine():
@@ -194,7 +204,7 @@ def test_the_back_end_compiles_what_the_threads_combine():
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_the_emitted_source_computes_every_workload():
     programs = {n: workload(n) for n in WORKLOADS} | {n: parse_program(text) for n, text in SMALL.items()}
-    kernels = [made(default_schedule(p, SM_80), SM_80) for p in programs.values()]
+    kernels = [made(CUDA.scheduled(p, SM_80), SM_80) for p in programs.values()]
     with Emulated(*(k.source.text for k in kernels)) as file:
         for number, ((name, program), kernel) in enumerate(zip(programs.items(), kernels, strict=True)):
             arrays = arrays_for(program)
@@ -208,7 +218,7 @@ def test_the_emitted_source_computes_every_workload():
 def test_drawn_programs_mean_the_same() -> None:
     """Programs of the campaign, branches and `while` loops above blocks among them, several launches each."""
     drawn = [GENERATORS[generator_of(n)].draw(DRAWN_SEED, n)[0] for n in range(DRAWN)]
-    kernels = [made(default_schedule(before.program, SM_80)) for before in drawn]
+    kernels = [made(CUDA.scheduled(before.program, SM_80)) for before in drawn]
     with Emulated(*(m.source.text for m in kernels)) as file:
         for k, (before, m) in enumerate(zip(drawn, kernels, strict=True)):
             for case, wanted in zip(before.cases, before.wanted, strict=True):

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from mslang.backend.cuda.default import default_schedule
+from mslang.backend.cuda.backend import CUDA
 from mslang.backend.cuda.nvcc import Nvcc
 from mslang.ir.program import Program
 from mslang.schedule.rules.gpu import auto
@@ -69,7 +69,7 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_few_scores_are_written_to_memory() -> None:
-    few = default_schedule(attention("score[b, i, j]"), SM_80)
+    few = CUDA.scheduled(attention("score[b, i, j]"), SM_80)
     assert {b.name: b.scope for b in few.allocs}["score"] == "global"
     assert made(few, SM_80).source.text.count("__global__") > 1
 
@@ -86,13 +86,13 @@ def test_a_maximum_over_two_axes_is_none_of_tiles_of_keys() -> None:
         block mix[b: 2, i: 8, d: 16 | j: 4, l: 8] { O[b, i, d] += w[b, i, j, l] * V[j, l, d] }
     }""")
     assert chain_of(program, [b.name for b in leaf_blocks(program)], "largest") is None
-    assert has_bound_loop(default_schedule(program, SM_80))
+    assert has_bound_loop(CUDA.scheduled(program, SM_80))
 
 
 @pytest.mark.usefixtures("_few")
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_the_emitted_source_computes_attention_in_one_kernel() -> None:
-    kernel = made(default_schedule(attention(), SM_80), SM_80)
+    kernel = made(CUDA.scheduled(attention(), SM_80), SM_80)
     assert kernel.source.text.count("__global__") == 1
     assert kernel.source.text.count("__syncthreads();") == 2  # For the tile of keys, and that of values.
     with Emulated(kernel.source.text) as file:
@@ -103,7 +103,7 @@ def test_the_emitted_source_computes_attention_in_one_kernel() -> None:
 
 def test_no_memory_grows_with_the_number_of_keys() -> None:
     source = attention("score[b, i, j] * 0.125", keys=1 << 18, features=64)
-    made_of = default_schedule(source, SM_80)
+    made_of = CUDA.scheduled(source, SM_80)
     text = made(made_of, SM_80).source.text
     assert "row_max_rf" in {b.name for b in leaf_blocks(made_of)}
     sizes = [int(n) for n in re.findall(r"__align__\(16\) float \w+\[(\d+)\];", text)]
@@ -115,7 +115,7 @@ def test_no_memory_grows_with_the_number_of_keys() -> None:
 def test_nvcc_compiles_it() -> None:
     path = shutil.which("nvcc")
     assert path is not None
-    source = made(default_schedule(attention("score[b, i, j]", keys=1 << 18, features=64), SM_80), SM_80).source
+    source = made(CUDA.scheduled(attention("score[b, i, j]", keys=1 << 18, features=64), SM_80), SM_80).source
     compiled = Nvcc(path)(source.text, "sm_80", "cubin")
     assert compiled.log.count("Compiling entry function") == 1
     assert " 0 bytes stack frame, 0 bytes spill stores" in compiled.log  # All that a thread has is in registers.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mslang.backend.cuda.default import default_schedule
+from mslang.backend.cuda.backend import CUDA
 from mslang.backend.reference import interpret
 from mslang.diagnostics import MsError
 from mslang.ir.program import Program
@@ -30,7 +30,7 @@ def scheduled(text: str, steps: str | None) -> tuple[Program, Program]:
     if steps is None:
         return program, program
     if steps == "default":
-        return program, default_schedule(program, SM_80)
+        return program, CUDA.scheduled(program, SM_80)
     file = load("test.ms", f"{text}\nschedule s for p {{\n{steps}\n}}\n")
     return program, space_of(file, "s").sample(0).program
 

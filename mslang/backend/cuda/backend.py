@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from mslang.kernel.nodes import Module
     from mslang.lower.passes import Pass
     from mslang.schedule.session import Session
+    from mslang.schedule.space import Candidate
 
 
-def scheduled(program: Program, target: Target) -> Program:
-    """The program with the default schedule, if it binds no loop."""
+def by_default(program: Program, target: Target) -> Candidate:
+    """The default schedule of a program; one without steps if it binds a loop."""
     from mslang.backend.cuda.default import default_schedule
 
     return default_schedule(program, target)
@@ -130,7 +131,7 @@ CUDA = BackEnd(
     passes=passes,
     plain=False,
     emulates=False,
-    default=scheduled,
+    default=by_default,
     finish=finish,
     prepare=shared_out,
     unavailable=why_no_card,

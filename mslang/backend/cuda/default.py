@@ -10,25 +10,28 @@ from mslang.target.description import Target
 
 if TYPE_CHECKING:
     from mslang.schedule.session import Session
+    from mslang.schedule.space import Candidate
+
+NAME = "default"
+"""The space's name; it has one candidate."""
 
 
-def default_schedule(program: Program, target: Target) -> Program:
-    """A program whose nests are shared by blocks and threads; one that binds any loop itself is left as it is.
+def default_schedule(program: Program, target: Target) -> Candidate:
+    """A schedule by which blocks and threads share all nests; one without steps if the program binds a loop itself.
 
     Args:
         program: a concrete program, or one with sizes that are known only at the call.
         target: the GPU, whose limits the result keeps.
     """
-    from mslang.schedule.decisions import Drawing
     from mslang.schedule.rules.gpu.auto import schedule_threads
     from mslang.schedule.rules.gpu.nests import has_bound_loop
-    from mslang.schedule.session import Session
+    from mslang.schedule.space import Space
 
-    if has_bound_loop(program):
-        return program
-    session = Session(program, Drawing(0))
-    schedule_threads(session, lambda candidate: _can_run(candidate, target))
-    return session.program
+    def recipe(session: Session) -> None:
+        if not has_bound_loop(program):
+            schedule_threads(session, lambda candidate: _can_run(candidate, target))
+
+    return Space(program, recipe, name=NAME, item=False).sample(0)
 
 
 def finish(session: Session, target: Target) -> None:

@@ -15,6 +15,8 @@ from mslang.apply.passes import Missed, Served
 from mslang.apply.recorded import CONSIDERED, FromRecords
 from mslang.apply.standard import Sources as PassSources
 from mslang.apply.standard import standard_passes
+from mslang.backend.cuda.backend import CUDA
+from mslang.backend.cuda.default import default_schedule as cuda_default
 from mslang.backend.llvm.backend import LLVM
 from mslang.cli.main import main
 from mslang.diagnostics import MsError
@@ -31,7 +33,7 @@ from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
-from mslang.target.description import AVX2, Target
+from mslang.target.description import AVX2, SM_80, Target
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
 from mslang.tune.equivalence import difference
@@ -244,6 +246,37 @@ def test_records_compete_with_the_default_only_before_it() -> None:
     _, last = standard_passes(["default", "db"], PassSources(AVX2))
     assert isinstance(first, FromRecords) and first.alternative is not None
     assert isinstance(last, FromRecords) and last.alternative is None
+
+
+def test_records_for_gpus_compete_with_the_default_of_the_back_end(store: Database) -> None:
+    first, _ = standard_passes(["db", "default"], PassSources(SM_80, store, machine="here"))
+    candidate, gpu = automatic_space(PRODUCT, SM_80).sample(0), {"target": "sm_80", "compiler": CUDA.version()}
+    keep(store, PRODUCT, record(PRODUCT, candidate, 2e-3, **gpu))
+    found = first.serve(PRODUCT, SM_80)
+    assert isinstance(found, Missed) and "record 1 was never timed together with the default schedule" in found.why
+    default = cuda_default(PRODUCT, SM_80)
+    keep(store, PRODUCT, record(PRODUCT, default, 1e-3, **gpu))
+    found = first.serve(PRODUCT, SM_80)
+    assert isinstance(found, Served) and found.program == default.program
+    keep(store, PRODUCT, record(PRODUCT, candidate, 5e-4, run="another", **gpu))
+    found = first.serve(PRODUCT, SM_80)
+    assert isinstance(found, Served) and found.program == candidate.program
+
+
+def test_the_default_is_asked_for_once_however_many_records_there_are(store: Database) -> None:
+    asked: list[Program] = []
+
+    class Alternative:
+        name = "default"
+
+        def serve(self, program: Program, target: Target) -> Served | Missed:
+            asked.append(program)
+            return ByDefault(LLVM).serve(program, target)
+
+    for seed in range(5):
+        keep(store, PRODUCT, record(PRODUCT, automatic_space(PRODUCT, AVX2).sample(seed), 1e-3))
+    assert "never timed together" in missed(store, PRODUCT, alternative=Alternative(), anchors=None)
+    assert asked == [PRODUCT]
 
 
 def test_records_of_another_compiler_come_last_and_are_said(store: Database) -> None:

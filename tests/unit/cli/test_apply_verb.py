@@ -83,7 +83,13 @@ def test_a_schedule_for_cpus_does_not_serve_a_gpu(folder: Path, capsys: pytest.C
     (done,) = ms.apply(program, ["dispatch"], target="cuda")
     assert done.served is None
     assert main(["apply", "a.ms", "--passes", "dispatch,default", "--target", "cuda", "--explain"]) == 0
-    assert capsys.readouterr().out.startswith("g: default: the default of the back end cuda\n")
+    assert capsys.readouterr().out.startswith("g: default: the default of the back end cuda, ")
+
+
+def test_the_default_for_a_gpu_is_written_as_a_schedule(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["apply", "a.ms", "--passes", "default", "--target", "sm_80", "--write"]) == 0
+    assert capsys.readouterr().err == "a.ms:g_best is written\n"
+    assert "bind(threadIdx.x)" in Path("a.ms").read_text() and main(["check", "a.ms"]) == 0
 
 
 def test_a_schedule_that_is_replaced_is_noted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mslang.backend.cuda.default import default_schedule
+from mslang.backend.cuda.backend import CUDA
 from mslang.ir.program import Program
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.replay import space_of_text
@@ -62,7 +62,7 @@ def test_the_schedule_is_as_expected(name: str) -> None:
 def test_the_printed_schedule_is_what_is_compiled(name: str) -> None:
     source = program(name)
     replayed = space_of_text(schedule(name), source).sample(0).program
-    assert replayed == default_schedule(source, SM_80)
+    assert replayed == CUDA.scheduled(source, SM_80)
 
 
 if __name__ == "__main__":
