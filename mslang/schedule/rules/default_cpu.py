@@ -95,7 +95,8 @@ def schedule_by_default(it: Interpreter, machine: Target) -> None:
     _inline(session)
     _fuse_rows(it)
     program = session.program
-    tiled = {b.name for b in leaf_blocks(program) if needs_tiling(program, b) and not is_dot_of_rows(program, b)}
+    products = [b for b in leaf_blocks(program) if needs_tiling(program, b, dynamic=True)]
+    tiled = {b.name for b in products if not is_dot_of_rows(program, b)}
     for name in sorted(tiled):
         if not _on_instructions(it, name):
             _tile(session, name, machine)

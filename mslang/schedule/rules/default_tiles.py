@@ -4,12 +4,13 @@ around it."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from mslang.ir.expr import Binary, Const, Expr
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.cpu.contraction import contraction, lanes_of, mentions
+from mslang.schedule.rules.cpu.contraction import contraction, extents, greatest, lanes_of, mentions
 from mslang.schedule.rules.cpu.lanes import run_in_parallel
 from mslang.schedule.rules.cpu.packing import (
     copy_operand,
@@ -107,24 +108,29 @@ def tile(session: Session, b: Handle, machine: Target, prefix: str | None = None
     columns = next((v for v in reversed(along) if v in spatial), None)
     if columns is None:
         return
-    extents = {a.name: int(a.extent.value) for a in block.axes if isinstance(a.extent, Const)}
-    rows = _rows(block, columns, extents)
+    sizes = greatest(block)
+    if not sizes.keys() >= {*spatial}:
+        return
+    rows = _rows(block, columns, sizes)
     lanes = lanes_of(session.program, written.buffer, machine)
-    within = extents[rows] if rows else 1, extents[columns], lanes, machine.registers, machine.has("avx512f")
+    within = sizes[rows] if rows else 1, sizes[columns], lanes, machine.registers, machine.has("avx512f")
     size = tile_sizes(*within)
     outer = [a for a in spatial if a not in (rows, columns)]
-    counts = {a: extents[a] for a in outer} | {columns: -(-extents[columns] // size[1])}
-    panel = None if rows is None else _pack(session, block, rows, -(-extents[rows] // size[0]), counts, machine)
-    around = [session.axis(b, a) for a in outer]
+    counts = {a: sizes[a] for a in outer} | {columns: -(-sizes[columns] // size[1])}
+    panel = None
+    if rows is not None:
+        tiles = -(-sizes[rows] // size[0])
+        panel = _pack(session, block, rows, tiles, counts, machine)
+        counts[rows] = tiles
+    loops = {a: session.axis(b, a) for a in outer}
     inner: list[Handle] = []
     height, width = size if prefix is None else _drawn_size(session, within, f"{prefix}/registers")
     for axis, n in ((columns, width), (rows, height)):
         if axis is not None:
-            loops = do(session, "split", session.axis(b, axis), (None, n), names=[f"{axis}0", f"{axis}1"])
-            around.append(loops[0])
-            inner.insert(0, loops[1])
+            loops[axis], part = do(session, "split", session.axis(b, axis), (None, n), names=[f"{axis}0", f"{axis}1"])
+            inner.insert(0, part)
+    around = [loops[a] for a in _order(block, counts, rows, panel is not None, machine)]
     reduced = [session.axis(b, a.name) for a in block.axes if a.kind == "reduce"]
-    # Columns outside rows: a panel of the second operand stays in the cache.
     do(session, "reorder", *around, *reduced, *inner)
     if panel is not None:
         do_if_legal(session, "compute_at", panel, around[-2])
@@ -161,14 +167,34 @@ def _drawn_size(
     return Binary("//", code, Const(TENS)), width
 
 
-def _rows(block: Block, columns: str, extents: dict[str, int]) -> str | None:
+def _rows(block: Block, columns: str, sizes: dict[str, int]) -> str | None:
     """The axis whose iterations read the same elements along the columns: the widest, of equal ones the last."""
     names = [a.name for a in block.axes if a.kind == "spatial" and a.name != columns]
     along = [r for r in block.reads if any(columns in free_vars(x.start) for x in r.ranges)]
     used = {v for r in along for x in r.ranges for v in free_vars(x.start)}
-    reusing = [n for n in names if n not in used and extents[n] > 1] or [n for n in names if extents[n] > 1]
-    last = [n for n in reversed(reusing) if extents[n] >= 4] or list(reversed(reusing))
+    reusing = [n for n in names if n not in used and sizes[n] > 1] or [n for n in names if sizes[n] > 1]
+    last = [n for n in reversed(reusing) if sizes[n] >= 4] or list(reversed(reusing))
     return last[0] if last else None
+
+
+def _order(block: Block, counts: Mapping[str, int], rows: str | None, panel: bool, machine: Target) -> list[str]:
+    """The axes of the loops around a tile, the outermost first; the first of them run in parallel.
+
+    Rows are the innermost, so that what all of them read stays in the cache. An axis of dynamic extent, which may be 1,
+    is inside the others, unless these have too few iterations for all cores.
+
+    Args:
+        block: the product, not yet tiled.
+        counts: iterations of the loops by axis, the most of dynamic ones.
+        rows: its axis along rows.
+        panel: whether a copy of an operand belongs into the loop outside rows.
+        machine: the CPU.
+    """
+    exact = extents(block)
+    static = math.prod(n for a, n in counts.items() if a in exact and a != rows)
+    enough = static >= min(JOBS * machine.cores, next((n for a, n in counts.items() if a not in exact), 1))
+    last = rows if enough or panel else None
+    return sorted(counts, key=lambda a: (a == last, (a in exact) != enough))
 
 
 # ------------------------------------------------------------------ operands and results
