@@ -6,8 +6,9 @@ python benchmarks/tuning_curve.py [NAME …] [--trials N] [--budget TIME] [--see
 
 Each side tunes by itself, in processes of its own, from the start of the command. What each had when is then measured
 again, all in turn in one process: every schedule that was our best at some time, the best of random search, TVM's best.
-So a lucky measurement does not count for either side. Without `apache-tvm` and `xgboost` (extra `bench`) TVM's part is
-left out. What has been tuned is kept in the folder and not tuned again.
+So a lucky measurement does not count for either side. *Typical* is the median time of all candidates of a run over its
+best, for our strategy and for random search; one that was cut off early counts as slower. Without `apache-tvm` and
+`xgboost` (extra `bench`) TVM's part is left out. What has been tuned is kept in the folder and not tuned again.
 """
 
 from __future__ import annotations
@@ -93,11 +94,12 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """What one tuning run found, and how long it took in all."""
+    """What one tuning run found, how long it took in all, and the median time of its candidates over its best."""
 
     points: tuple[Point, ...]
     trials: int
     took: float
+    typical: float = 0.0
 
 
 def main() -> None:
@@ -162,9 +164,10 @@ def compared(name: str, seed: int, options: argparse.Namespace, beside: bool) ->
         return row
     medians = [statistics.median(times[f"ours {k}"]) for k in range(len(ours.points))]
     best = int(np.argmin(medians))
-    row |= {"best": medians[best], "after": ours.points[best].after}
-    if "random" in times:
+    row |= {"best": medians[best], "after": ours.points[best].after, "typical": ours.typical}
+    if "random" in times and chance is not None:
         row["random"] = ratio(times[f"ours {best}"], times["random"])
+        row["typical_random"] = chance.typical
     if "tvm" in times and theirs is not None:
         row |= {"tvm": statistics.median(times["tvm"]), "tvm_after": theirs.points[-1].after, "tvm_took": theirs.took}
         row["faster"] = ratio(times[f"ours {best}"], times["tvm"])
@@ -200,6 +203,9 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
         cells = [name, show(statistics.median(r["best"] for r in mine))]
         chance = [r["random"][0] for r in mine if "random" in r]
         cells.append(f"{statistics.median(chance):.2f}" if chance else "")
+        for key in ("typical", "typical_random"):
+            typical = [r[key] for r in mine if r.get(key)]
+            cells.append(f"{statistics.median(typical):.2f}" if typical else "")
         theirs = [r for r in mine if "tvm" in r]
         cells.append(show(statistics.median(r["tvm"] for r in theirs)) if theirs else "")
         cells.append(f"{statistics.median(r['faster'][0] for r in theirs):.2f}" if theirs else "")
@@ -208,7 +214,17 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
         near = [r["near_after"] / r["tvm_after"] if r["near_after"] else float("inf") for r in theirs]
         cells.append(f"{statistics.median(near):.2f}" if near else "")
         out.append(cells)
-    head = ("workload", "ours", "× random", "TVM", "× TVM", f"share of TVM's time (goal {FASTER_IN})", "within 5 %")
+    head = (
+        "workload",
+        "ours",
+        "× random",
+        "typical",
+        "random",
+        "TVM",
+        "× TVM",
+        f"share (goal {FASTER_IN})",
+        "within 5 %",
+    )
     return table(head, out)
 
 
@@ -240,18 +256,22 @@ def tuned(file: Path, seed: int, options: argparse.Namespace, strategy: str) -> 
 def curve(records: Sequence[Mapping[str, Any]], begun: float, took: float) -> Curve:
     """The records that were the best when they were made, in that order."""
     points: list[Point] = []
+    costs: list[float] = []
     least = float("inf")
     for r in sorted(records, key=lambda r: str(r["created"])):
         timing = r["result"]["timing"]
+        if r["result"]["outcome"] == "cut off":
+            costs.append(float("inf"))
         if r["result"]["outcome"] != "measured":
             continue
         seconds = statistics.median(timing["samples"])
         cost = seconds * (timing["yardstick"] or NOMINAL_RATE)
+        costs.append(cost)
         if cost < least:
             least = cost
             after = datetime.fromisoformat(r["created"]).timestamp() - begun
             points.append(Point(after, int(r["trial"]), seconds, str(r["trace"])))
-    return Curve(tuple(points), len(records), took)
+    return Curve(tuple(points), len(records), took, statistics.median(costs) / least if points else 0.0)
 
 
 def run(command: Sequence[str]) -> str:
