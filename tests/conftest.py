@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from tests.choice import Chosen, chosen_by
+
 FIXED, FRESH = "fixed", "fresh"
 
 # The same draws in every run and on every machine: no seed of the day, no database of past failures.
@@ -52,6 +54,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if (seed := config.option.fresh_seed) is not None:
         terminalreporter.write_line(f"draws of seed {seed}: repeat them with --fresh-seed={seed}")
+
+
+@pytest.fixture
+def chosen(request: pytest.FixtureRequest) -> Chosen:
+    """Whether a test tries the k-th of many similar cases, one of n: see `tests.choice`."""
+    return chosen_by(request.node.name, request.config.getoption("--campaign"))
 
 
 @pytest.fixture

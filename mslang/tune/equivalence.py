@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mslang.backend.backend import Options
@@ -16,6 +17,7 @@ from mslang.tune.plain import checked_build, require_in_bounds
 from mslang.tune.verification import DENSE, SPARSE, Difference, compare, half_tolerance, make_arguments, make_inputs
 
 if TYPE_CHECKING:
+    from mslang.backend.backend import Loaded
     from mslang.tune.verification import Arrays
 
 INTERPRETED = 300_000
@@ -59,10 +61,11 @@ def difference(
     rtol = max(rtol, half_tolerance(program))
     scheduled = _affordable(scheduled)
     small = work is not None and max(work, iterations(scheduled) or 0) <= INTERPRETED
+    reference, kernel = _Reference(program, allow_native), _Kernel(scheduled, allow_native)
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(program, kind, seed)
         try:
-            expected = _interpret(program, inputs) if small else _expected(program, inputs, allow_native)
+            expected = _interpret(program, inputs) if small else reference.run(inputs)
         except MsError as error:
             raise ProgramFault(*error.diagnostics) from error
         if small:
@@ -70,7 +73,7 @@ def difference(
             if isinstance(found, Difference):
                 return f"interpreted on {kind} inputs, {found.text}"
         if not _on_gpu(scheduled):
-            found = compare(program, expected, _compiled(scheduled, inputs, allow_native), kind, rtol=rtol, atol=atol)
+            found = compare(program, expected, kernel.run(inputs), kind, rtol=rtol, atol=atol)
             if isinstance(found, Difference):
                 return f"compiled on {kind} inputs, {found.text}"
     return None
@@ -108,13 +111,32 @@ def _interpret(program: Program, inputs: Arrays) -> Arrays:
     return run(program, inputs, bits=True)
 
 
-def _expected(program: Program, inputs: Arrays, allow_native: bool) -> Arrays:
-    """The results of the unscheduled program, after all of its accesses are checked."""
-    require_in_bounds(program, inputs, checked_build(program, host()))
-    return _compiled(program, inputs, allow_native)
+class _Kernel:
+    """A program, compiled when it is first run."""
+
+    def __init__(self, program: Program, allow_native: bool) -> None:
+        self.program, self.allow_native = program, allow_native
+
+    @cached_property
+    def loaded(self) -> Loaded:
+        return serving(host()).loaded(self.program, host(), Options(allow_native=self.allow_native))
+
+    def run(self, inputs: Arrays) -> Arrays:
+        arrays = make_arguments(self.program, inputs)
+        self.loaded.bind(**arrays).run()
+        return arrays
 
 
-def _compiled(program: Program, inputs: Arrays, allow_native: bool) -> Arrays:
-    arrays = make_arguments(program, inputs)
-    serving(host()).loaded(program, host(), Options(allow_native=allow_native)).bind(**arrays).run()
-    return arrays
+class _Reference:
+    """The unscheduled program, compiled when it is first run; all of its accesses are checked before each run."""
+
+    def __init__(self, program: Program, allow_native: bool) -> None:
+        self.program, self.kernel = program, _Kernel(program, allow_native)
+
+    @cached_property
+    def checked(self) -> Loaded | None:
+        return checked_build(self.program, host())
+
+    def run(self, inputs: Arrays) -> Arrays:
+        require_in_bounds(self.program, inputs, self.checked)
+        return self.kernel.run(inputs)

@@ -27,7 +27,7 @@ from mslang.syntax.lexer import tokenize
 ROOT = Path(__file__).parents[2]
 FILES = [str(p) for folder in (stdlib_folder(), ROOT / "examples") for p in sorted(folder.rglob("*.ms"))]
 NEW = "zz_renamed"
-ONE_IN = 150
+ONE_IN = 300
 """The share of the names that are renamed in the default run; all are in the campaign."""
 
 UNSETTLED = "it is not known which declaration this word names"

@@ -16,6 +16,7 @@ from mslang.schedule.space import Space
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512, GENERIC, Target
 from mslang.tune.equivalence import difference
+from tests.choice import Chosen
 
 MATRIX = """program p(A: {a}[35, 50], X: f32[50, 35], out B: {b}[50, 35]) {{
     block t[j: 50, i: 35] {{ B[j, i] = {e} }}
@@ -75,7 +76,7 @@ def instructions(program: Program) -> list[object]:
     ],
     ids=[*TURNED, "bytes", "narrow", "plain, generic", "plain, avx2", "channels last, generic", "channels last, avx2"],
 )
-def test_every_alternative_is_legal_and_means_the_same(text: str, target: Target):
+def test_every_alternative_is_legal_and_means_the_same(text: str, target: Target, chosen: Chosen):
     made = space(text, target)
     for k, sketch in enumerate(made.structures()):
         assert isinstance(sketch, Sketch), sketch.diagnostic.message
@@ -84,7 +85,8 @@ def test_every_alternative_is_legal_and_means_the_same(text: str, target: Target
         assert batch.valid(drawn).all()
         for row in range(2):
             assert sketch.violation(drawn.row(row)) is None
-            assert difference(made.program, sketch.instantiate(drawn.row(row)), 1e-5, 1e-5, row) is None
+            if chosen(2 * k + row, 2):
+                assert difference(made.program, sketch.instantiate(drawn.row(row)), 1e-5, 1e-5, row) is None
 
 
 @pytest.mark.parametrize("name", TURNED)

@@ -395,8 +395,8 @@ def test_a_budget_that_does_not_suffice_for_the_preparation(tmp_path: Path) -> N
 
 
 def test_a_budget_ends_a_trial_that_hangs(tmp_path: Path) -> None:
-    done = go(tmp_path, Work(chaos.prepare, chaos.build_well, chaos.measure_forever), budget=Budget(None, 15.0))
-    assert done.reason == "the budget of 15 s is spent" and done.best is None and not done.confirmed
+    done = go(tmp_path, Work(chaos.prepare, chaos.build_well, chaos.measure_forever), budget=Budget(None, 9.0))
+    assert done.reason == "the budget of 9 s is spent" and done.best is None and not done.confirmed
 
 
 @pytest.mark.usefixtures("default_signals")
