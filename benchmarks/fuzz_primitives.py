@@ -22,7 +22,7 @@ from common import ROOT, conditions, table
 
 sys.path.insert(0, str(ROOT))
 
-from mslang.schedule.trace import ENTER_POSTPROC
+from mslang.schedule.instruction import ENTER_POSTPROC
 from tests.property.campaign import GENERATORS, WEIGHTS
 from tests.property.chunks import CODE, Chunk, Result, check_one, chunks, condense, keep, kept, left, run
 from tests.property.sampled_steps import SAMPLERS

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 import msgspec
 
+from mslang.rendering import Texts, as_text
+
 
 class Severity(StrEnum):
     """How much a diagnostic matters: errors stop, warnings do not, information explains."""
@@ -109,8 +111,6 @@ class MsError(Exception):
         self.sources = sources
 
     def __str__(self) -> str:
-        from mslang.rendering import Texts, as_text
-
         texts = Texts(self.sources)
         return "\n".join(as_text(d, texts) for d in self.diagnostics)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import bisect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mslang.diagnostics import Diagnostic, Span
+if TYPE_CHECKING:
+    from mslang.diagnostics import Diagnostic, Span
 
 WIDEST = 160
 """Columns of a source line that a frame shows; of a longer line it shows what is around the place."""

@@ -26,8 +26,8 @@ from mslang.ide.formatting import formatting
 from mslang.ide.hover import hover, with_run
 from mslang.ide.program_at import ProgramAt
 from mslang.ide.signature import signature_at
+from mslang.schedule.instruction import Value
 from mslang.schedule.pins import parse_pin
-from mslang.schedule.trace import Value
 from mslang.syntax.format import Edit
 from mslang_lsp import convert, navigation
 from mslang_lsp.framing import read_message

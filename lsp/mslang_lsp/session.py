@@ -20,7 +20,7 @@ from mslang.ide.program_at import ProgramAt
 from mslang.ide.runs import NO_PINS
 from mslang.ide.snapshot import Snapshot
 from mslang.ide.trial import trial_key, trial_names
-from mslang.schedule.trace import Value
+from mslang.schedule.instruction import Value
 from mslang.sema.module import NAMED, Module
 from mslang_lsp import convert, tasks
 from mslang_lsp.documents import Change, Document

@@ -8,7 +8,7 @@ from mslang.diagnostics import Diagnostic, MsError
 from mslang.ide.program_at import ProgramAt, program_at
 from mslang.ide.snapshot import Snapshot
 from mslang.ide.trial import trial
-from mslang.schedule.trace import Value
+from mslang.schedule.instruction import Value
 
 
 def show(

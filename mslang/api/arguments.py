@@ -13,10 +13,10 @@ from mslang.backend.registry import back_end, runnable_target, serving
 from mslang.brevity import brief
 from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
+from mslang.schedule.instruction import Value
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate, Space
-from mslang.schedule.trace import Value
 from mslang.sema.literals import limits
 from mslang.target.description import Target
 from mslang.target.named import target_of

@@ -19,9 +19,9 @@ from mslang.ir.unwritten import require_written
 from mslang.runtime import arrays
 from mslang.runtime.arrays import ALIGNMENT
 from mslang.runtime.signature import Signature
+from mslang.schedule.instruction import Value
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate, Space
-from mslang.schedule.trace import Value
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
 

@@ -28,6 +28,7 @@ from mslang.ir.program import Block, Param, Program, Stmt
 from mslang.schedule.arguments import Bound
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
+from mslang.schedule.instruction import Instruction, uses
 from mslang.schedule.interpret import World
 from mslang.schedule.renaming import renamed
 from mslang.schedule.replay import bound_of, step
@@ -36,7 +37,7 @@ from mslang.schedule.rules.nests import attempt, block_handle, block_of, do
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import sketch_of
 from mslang.schedule.space import Candidate
-from mslang.schedule.trace import Instruction, Trace, uses
+from mslang.schedule.trace import Trace
 from mslang.sema.module import Module
 from mslang.sema.program import parse_program
 from mslang.target.description import Target

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from mslang.apply.passes import Applied, Case
     from mslang.backend.backend import BackEnd
     from mslang.ir.program import Program
+    from mslang.schedule.instruction import Value
     from mslang.schedule.statements import Step
-    from mslang.schedule.trace import Value
     from mslang.tune.record import Record
 
 

@@ -33,9 +33,9 @@ from mslang.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
+    from mslang.schedule.instruction import Value
     from mslang.schedule.sketch import Sketch
     from mslang.schedule.space import Illegal
-    from mslang.schedule.trace import Value
     from mslang.target.description import Target
 
 FORMS = ("program", "trace", "tvmscript", "loops", "summary")

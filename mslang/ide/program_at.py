@@ -14,8 +14,8 @@ from mslang.ide.snapshot import Snapshot
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.schedule.decisions import shown
+from mslang.schedule.instruction import Value
 from mslang.schedule.sketch import instantiate
-from mslang.schedule.trace import Value
 from mslang.sema.module import Found, Module
 from mslang.syntax import tree
 from mslang.syntax.query import item_at

@@ -18,13 +18,14 @@ from mslang.schedule.decisions import Decision
 from mslang.schedule.distribution import Number
 from mslang.schedule.events import Branched, Chosen
 from mslang.schedule.handles import Handle, Site
+from mslang.schedule.instruction import Label, Value
 from mslang.schedule.interpret import World
 from mslang.schedule.items import ItemValue
 from mslang.schedule.session import Session
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.statements import Step
 from mslang.schedule.strategies import machine_of, program_of, run_item, sizes_of
-from mslang.schedule.trace import Label, Trace, Value
+from mslang.schedule.trace import Trace
 from mslang.sema.module import Found
 from mslang.transform.outcome import Handle as Ref
 from mslang.transform.registries import registry_of

@@ -12,8 +12,8 @@ from mslang.ir.visit import free_vars, substitute
 from mslang.ops.signature import Kind, Param, Required, Signature
 from mslang.ops.words import ACCESSES
 from mslang.schedule.handles import Handle
+from mslang.schedule.instruction import Argument, Condition, Operand
 from mslang.schedule.items import ItemValue
-from mslang.schedule.trace import Argument, Condition, Operand
 from mslang.schedule.values import HOLE, Hole, Location, describe, lift, loops_in, variable_of
 from mslang.sema.intrin import intrin_from
 from mslang.sema.named_intrin import named_intrin

@@ -15,9 +15,9 @@ from mslang.ir.arith.evaluate import UndefinedResult
 from mslang.ir.expr import Const, Domain, Expr
 from mslang.schedule import distribution
 from mslang.schedule.distribution import Number, Values
+from mslang.schedule.instruction import Label, Value
 from mslang.schedule.memo import exact
 from mslang.schedule.seeds import generator
-from mslang.schedule.trace import Label, Value
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from mslang.schedule import sampling
 from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, PinLost, Question, Structural
 from mslang.schedule.distribution import Number
 from mslang.schedule.events import Branched, Chosen, Event
-from mslang.schedule.trace import Label, Value
+from mslang.schedule.instruction import Label, Value
 
 
 class Draws:

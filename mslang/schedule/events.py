@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mslang.schedule.decisions import Constraint, Decision, Question, Structural
-from mslang.schedule.trace import Label
+from mslang.schedule.instruction import Label
 
 
 class Chosen(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mslang.schedule.trace import Value
+from mslang.schedule.instruction import Value
 from mslang.sema.consteval import NUMBERS
 from mslang.sema.report import failure
 from mslang.syntax import tree

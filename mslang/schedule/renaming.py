@@ -9,7 +9,8 @@ from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ir.visit import fresh, map_expr
-from mslang.schedule.trace import Argument, Condition, Instruction, Operand, Trace, Value
+from mslang.schedule.instruction import Argument, Condition, Instruction, Operand, Value
+from mslang.schedule.trace import Trace
 from mslang.transform.analysis.position import taken_names
 
 AT = "at("

@@ -17,11 +17,12 @@ from mslang.schedule.arguments import Bound, unwritten
 from mslang.schedule.decisions import Decider, Drawing, PinError
 from mslang.schedule.frames import Place
 from mslang.schedule.handles import Site
+from mslang.schedule.instruction import ENTER_POSTPROC, REQUIRE, Argument, Condition, Instruction, Value
 from mslang.schedule.interpret import PLAIN, Interpreter, World
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import sketch_of
 from mslang.schedule.space import Candidate, Space
-from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Condition, Instruction, Trace, Value
+from mslang.schedule.trace import Trace
 from mslang.sema.module import Module
 from mslang.syntax import tree
 from mslang.syntax.parse import parse_item

@@ -20,10 +20,11 @@ from mslang.schedule import methods, values
 from mslang.schedule.arguments import bind
 from mslang.schedule.decisions import Alternatives, Drawing
 from mslang.schedule.handles import Handle, Site
+from mslang.schedule.instruction import Value
 from mslang.schedule.methods import Methods
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import Sketch, instantiate, sketch_of
-from mslang.schedule.trace import Trace, Value
+from mslang.schedule.trace import Trace
 from mslang.schedule.values import Location, Size, SizeLike, Tile, loops_in, sized, unwrap, wrap
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target

@@ -21,7 +21,8 @@ from mslang.schedule.arguments import Bound, bind, lowered, resolved, written
 from mslang.schedule.decisions import Alternatives, Decider
 from mslang.schedule.draws import Draws
 from mslang.schedule.handles import Handle, HandleTable, Site, composed, moved
-from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
+from mslang.schedule.instruction import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Value
+from mslang.schedule.trace import Trace
 from mslang.schedule.values import Location, describe, loops_in
 from mslang.sema.evaluation_limits import LOOPS, UNROLLED, excess, flat, too_much
 from mslang.transform.advice import advised

@@ -22,8 +22,10 @@ from mslang.schedule.batch.sketch_batch import SketchBatch
 from mslang.schedule.decisions import Constraint, Decision, Question, holds
 from mslang.schedule.distribution import Number, Values
 from mslang.schedule.events import Branched, Chosen
+from mslang.schedule.instruction import Label, Value
 from mslang.schedule.session import Session
-from mslang.schedule.trace import Label, Trace, Value
+from mslang.schedule.trace import Trace
+from mslang.schedule.trace_ms import sketch_text
 
 
 class Guard(msgspec.Struct, frozen=True):
@@ -59,8 +61,6 @@ class Sketch(msgspec.Struct, frozen=True, dict=True):
 
     def as_ms(self, name: str = "sketch") -> str:
         """The sketch as a `.ms` schedule with this one structure: what is open is drawn by sampling statements."""
-        from mslang.schedule.trace_ms import sketch_text
-
         return sketch_text(self, name)
 
     def instantiate(self, values: Values) -> Program:

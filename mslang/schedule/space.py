@@ -31,10 +31,11 @@ from mslang.schedule.decisions import (
 )
 from mslang.schedule.distribution import Number, objection
 from mslang.schedule.events import Branched, Chosen, Event
+from mslang.schedule.instruction import Label, Value
 from mslang.schedule.memo import exact
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import Sketch, sketch_of
-from mslang.schedule.trace import Label, Trace, Value
+from mslang.schedule.trace import Trace
 from mslang.transform.registries import REGISTRY, Registry
 
 Recipe = Callable[[Session], str | None]

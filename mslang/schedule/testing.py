@@ -19,6 +19,7 @@ from mslang.schedule.asked import Scheduled, Truth, concrete, fits, method
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.expressions import evaluate
 from mslang.schedule.frames import Frame, Place
+from mslang.schedule.instruction import Value
 from mslang.schedule.interpret import NO_NATIVES, Interpreter, Native, Natives, World
 from mslang.schedule.items import ItemValue, SizedProgram
 from mslang.schedule.memo import exact
@@ -26,7 +27,6 @@ from mslang.schedule.session import Session
 from mslang.schedule.space import Space
 from mslang.schedule.statements import run_body
 from mslang.schedule.strategies import machine_of, space_of_value
-from mslang.schedule.trace import Value
 from mslang.schedule.values import describe
 from mslang.sema.intrin import intrin_from
 from mslang.sema.module import Module

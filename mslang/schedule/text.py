@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from mslang.ir.expr import COMPARISONS, Binary, Const, Expr, Symbol, Unary, Var
-from mslang.schedule.trace import Value
+from mslang.schedule.instruction import Value
 from mslang.syntax.lexer import tokenize
 from mslang.syntax.literals import quote
 

@@ -6,65 +6,15 @@ the source (calls, loops, forks, branches) is resolved, so that a trace can be r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from msgspec.structs import replace
 
-from mslang.ir.expr import Expr, Symbol
-from mslang.ir.index_map import IndexMap
-from mslang.ir.intrin import Intrin
-from mslang.ir.visit import walk_expr
 from mslang.notebook import page
-from mslang.schedule.distribution import Number
+from mslang.schedule import trace_json, trace_ms, trace_python
+from mslang.schedule.instruction import ENTER_POSTPROC, Instruction, Value, uses
 from mslang.transform.registries import REGISTRY, Registry
-
-Label = str | bool | int | float | tuple[int, ...]
-"""The outcome of a structural decision: a case, a location, a literal, the order of a permutation."""
-
-Value = Number | Label
-"""The value of any decision."""
-
-REQUIRE = "require"
-ENTER_POSTPROC = "enter_postproc"
-
-
-class Operand(msgspec.Struct, frozen=True):
-    """A handle by name: the block, buffer or result `base`; the loop `base.axis`; the loop `base.loops()[index]`; the
-    buffer `base.writes()[written]`."""
-
-    base: str
-    axis: str | None = None
-    index: int | None = None
-    written: int | None = None
-
-
-class Condition(msgspec.Struct, frozen=True):
-    """A condition about loops: an expression, and for each of its variables the loop whose value it is."""
-
-    expr: Expr
-    loops: tuple[tuple[str, Operand], ...]
-
-
-Argument = None | bool | int | float | str | Expr | Operand | Condition | IndexMap | Intrin | tuple["Argument", ...]
-
-
-class Instruction(msgspec.Struct, frozen=True):
-    """One operation: its arguments by parameter, the names of its results, and its address if it samples."""
-
-    op: str
-    arguments: tuple[tuple[str, Argument], ...]
-    results: tuple[str, ...] = ()
-    address: str | None = None
-
-    def argument(self, name: str) -> Argument:
-        """The argument of a parameter; None if it is absent."""
-        return next((v for n, v in self.arguments if n == name), None)
-
-    @property
-    def samples(self) -> bool:
-        """Whether it draws a decision."""
-        return self.address is not None
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -137,15 +87,28 @@ class Trace(msgspec.Struct, frozen=True):
 
         `unpinned` leaves open what has no value, as in the trace of a sketch.
         """
-        from mslang.schedule import trace_ms
-
         return trace_ms.pinned_call(self, name) if pinned else trace_ms.flat(self, name, unpinned=unpinned)
 
     def as_json(self) -> str:
-        """The trace as JSON text; `trace_json.from_json` reads it back."""
-        from mslang.schedule import trace_json
-
+        """The trace as JSON text; `from_json` reads it back."""
         return trace_json.to_json(self)
+
+    @staticmethod
+    def from_json(text: str | bytes, registry: Registry = REGISTRY) -> Trace:
+        """The trace that `as_json` wrote.
+
+        Args:
+            text: the JSON text.
+            registry: the operations that its instructions may use.
+
+        Raises:
+            MsError: MS263, the text is not a trace, or has another format.
+
+        Example:
+            >>> Trace.from_json(Trace("gemm").as_json()) == Trace("gemm")
+            True
+        """
+        return Trace(*trace_json.from_json(text), registry)
 
     def as_python(self, name: str = "apply_trace") -> str:
         """The trace as a Python function over a `Schedule`.
@@ -153,29 +116,4 @@ class Trace(msgspec.Struct, frozen=True):
         Raises:
             ScheduleError: MS262, a decision has no value.
         """
-        from mslang.schedule import trace_python
-
         return trace_python.to_python(self, name)
-
-
-def uses(instruction: Instruction) -> Iterator[str]:
-    """The names of results, and the addresses of decisions, that an instruction reads."""
-    for _, argument in instruction.arguments:
-        yield from _names(argument)
-
-
-def _names(argument: Argument) -> Iterator[str]:
-    match argument:
-        case Operand(base=base):
-            yield base
-        case Condition(expr=e, loops=loops):
-            yield from _names(e)
-            yield from (operand.base for _, operand in loops)
-        case Expr():
-            yield from (x.name for x in walk_expr(argument) if isinstance(x, Symbol))
-        case IndexMap(results=results):
-            for e in results:
-                yield from _names(e)
-        case tuple():
-            for x in argument:
-                yield from _names(x)

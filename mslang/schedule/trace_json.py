@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -27,10 +27,12 @@ from mslang.ir.expr import (
 )
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
-from mslang.schedule.trace import Argument, Condition, Instruction, Operand, Trace, Value
+from mslang.schedule.instruction import Argument, Condition, Instruction, Operand, Value
 from mslang.sema.intrin import parse_intrin
 from mslang.sema.named_intrin import library_intrin
-from mslang.transform.registries import REGISTRY, Registry
+
+if TYPE_CHECKING:
+    from mslang.schedule.trace import Trace
 
 FORMAT = 1
 _DOMAINS: Mapping[str, type[Domain]] = {
@@ -60,8 +62,18 @@ def to_json(trace: Trace) -> str:
     ).decode()
 
 
-def from_json(text: str | bytes, registry: Registry = REGISTRY) -> Trace:
-    """The trace that `to_json` wrote.
+class Fields(NamedTuple):
+    """What a trace's text says, in the order of the fields of `Trace`."""
+
+    program: str
+    instructions: tuple[Instruction, ...]
+    values: tuple[tuple[str, Value], ...]
+    target: str | None
+    source: str | None
+
+
+def from_json(text: str | bytes) -> Fields:
+    """The fields of the trace that `to_json` wrote.
 
     Raises:
         MsError: MS263, the text is not a trace, or has another format.
@@ -70,13 +82,12 @@ def from_json(text: str | bytes, registry: Registry = REGISTRY) -> Trace:
         data = msgspec.json.decode(text)
         if data.get("format") != FORMAT:
             raise _unreadable(f"its format is {data.get('format')!r}; this version reads {FORMAT}")
-        return Trace(
+        return Fields(
             _text(data["program"]),
             tuple(_instruction(i) for i in data["instructions"]),
             tuple((a, _value(v)) for a, v in data["decisions"].items()),
             _text_or_none(data["target"]),
             _text_or_none(data["source"]),
-            registry,
         )
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as failure:
         raise _unreadable(f"{type(failure).__name__}: {failure}") from failure

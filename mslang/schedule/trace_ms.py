@@ -12,14 +12,15 @@ from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ir.visit import walk_expr
 from mslang.ops.signature import Kind, Param
+from mslang.schedule.instruction import ENTER_POSTPROC, REQUIRE, Argument, Condition, Instruction, Operand, Value
 from mslang.schedule.sampling import symbols
 from mslang.schedule.text import address_text, name_text, number_text, size_text, value_text
-from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Condition, Instruction, Operand, Trace, Value
 from mslang.syntax.format import format_text
 from mslang.syntax.literals import quote
 
 if TYPE_CHECKING:
     from mslang.schedule.sketch import Sketch
+    from mslang.schedule.trace import Trace
 
 _BARE = frozenset({Kind.SCOPE, Kind.TAIL, Kind.ACCESS, Kind.DTYPE, Kind.AXIS, Kind.LOCATION})
 """Parameters whose strings are words of the language."""

@@ -6,14 +6,18 @@ import keyword
 from collections.abc import Mapping
 from math import isfinite
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol, Unary, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ir.visit import walk_expr
-from mslang.schedule.trace import Argument, Condition, Instruction, Operand, Trace
+from mslang.schedule.instruction import Argument, Condition, Instruction, Operand
 from mslang.transform.registry import OPERATIONS
+
+if TYPE_CHECKING:
+    from mslang.schedule.trace import Trace
 
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 

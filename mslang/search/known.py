@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mslang.diagnostics import MsError
+from mslang.schedule.instruction import Value
 from mslang.schedule.space import Candidate, Space
-from mslang.schedule.trace import Value
 from mslang.search.leaves import Leaf, Leaves
 from mslang.search.ranking import Measured
 from mslang.search.strategy import Observed

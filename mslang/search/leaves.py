@@ -10,10 +10,10 @@ from math import log2, prod
 from mslang.ir.equal import structural_hash
 from mslang.schedule.batch.layout import DecisionBatch, empty
 from mslang.schedule.batch.sketch_batch import ROWS
+from mslang.schedule.instruction import Label
 from mslang.schedule.seeds import derive
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Candidate, Illegal, Space
-from mslang.schedule.trace import Label
 from mslang.search.bounds import bounds_of
 from mslang.search.constraints import ELSEWHERE, Constraints, constraints_of
 from mslang.search.neighbours import Neighbours, neighbours_of

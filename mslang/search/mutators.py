@@ -17,8 +17,8 @@ from mslang.ir.expr import Choice, Uniform
 from mslang.schedule.batch.layout import DecisionBatch, empty
 from mslang.schedule.batch.random_words import Stream, below, chosen, thresholds
 from mslang.schedule.batch.sketch_batch import UNSET, depends
+from mslang.schedule.instruction import Label
 from mslang.schedule.seeds import derive
-from mslang.schedule.trace import Label
 from mslang.search.leaves import Leaf, Leaves
 from mslang.search.roles import Role
 

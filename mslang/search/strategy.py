@@ -8,8 +8,8 @@ from typing import Protocol
 
 import msgspec
 
+from mslang.schedule.instruction import Label, Value
 from mslang.schedule.space import Candidate, Space
-from mslang.schedule.trace import Label, Value
 from mslang.target.description import Target
 
 

@@ -9,9 +9,9 @@ import msgspec
 from mslang import __version__
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
+from mslang.schedule.instruction import Label
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.space import Candidate, Space
-from mslang.schedule.trace import Label
 from mslang.search.strategy import Observed
 from mslang.target.yardstick import NOMINAL_RATE
 from mslang.tune.origin import complete, stale

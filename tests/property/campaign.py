@@ -18,8 +18,8 @@ from types import MappingProxyType
 import msgspec
 
 from mslang.ir.print import print_program
+from mslang.schedule.instruction import ENTER_POSTPROC
 from mslang.schedule.schedule import Schedule
-from mslang.schedule.trace import ENTER_POSTPROC
 from tests.property import stages
 from tests.property.crossed_names import crossed
 from tests.property.instances import pairs as instances

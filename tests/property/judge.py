@@ -24,7 +24,7 @@ from mslang.runtime.linker import Linker
 from mslang.schedule.distribution import Number, draw
 from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.schedule import Schedule
-from mslang.schedule.trace_json import from_json
+from mslang.schedule.trace import Trace
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, Target
 from mslang.target.detect import host
@@ -166,7 +166,7 @@ def check_other_decisions(
 def check_traces(before: Program, schedule: Schedule) -> None:
     """The trace survives each printed form, and replays from each to the identical program."""
     trace, after = schedule.trace, schedule.program
-    read = from_json(trace.as_json())
+    read = Trace.from_json(trace.as_json())
     assert read == trace, "the JSON form reads back as another trace"
     again = replay(before, read, strict=True)
     assert (again.program, again.sketch.program) == (after, schedule.parametric), "the JSON form replays differently"

@@ -15,8 +15,8 @@ from mslang.diagnostics import ScheduleError
 from mslang.ir.expr import Const
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
+from mslang.schedule.instruction import ENTER_POSTPROC
 from mslang.schedule.schedule import Schedule
-from mslang.schedule.trace import ENTER_POSTPROC
 from mslang.schedule.values import Location
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.transform.registry import OPERATIONS

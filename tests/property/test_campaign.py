@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mslang.ops.signature import Group
+from mslang.schedule.instruction import ENTER_POSTPROC
 from mslang.schedule.schedule import Schedule
-from mslang.schedule.trace import ENTER_POSTPROC
 from mslang.transform.registry import IMPLEMENTATIONS, OPERATIONS
 from tests.property.campaign import GENERATORS, WEIGHTS, campaign
 from tests.property.instances.inputs import cases

@@ -14,11 +14,12 @@ from mslang.ir.expr import Choice, Const, FreeTile, PartitionedTile, PerfectTile
 from mslang.schedule import distribution
 from mslang.schedule.decisions import Decision, Drawing, holds
 from mslang.schedule.distribution import Number
+from mslang.schedule.instruction import REQUIRE
 from mslang.schedule.replay import replay, run_trace
 from mslang.schedule.sketch import Sketch, skeleton
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
-from mslang.schedule.trace import REQUIRE, Trace
+from mslang.schedule.trace import Trace
 from mslang.sema.modules import load
 from tests.property.test_schedules import ConcreteDraws, sampled
 

@@ -10,7 +10,7 @@ import pytest
 from mslang.diagnostics import MsError
 from mslang.schedule.replay import replay
 from mslang.schedule.strategies import space_of
-from mslang.schedule.trace_json import from_json
+from mslang.schedule.trace import Trace
 from mslang.sema.modules import load
 from mslang.syntax.lexer import tokenize
 from tests.unit.schedule.samples import PROGRAMS, SCHEDULES, space
@@ -135,7 +135,7 @@ def test_broken_traces_are_refused_with_a_diagnostic(name: str):
         rng = Random(case)
         text = json.dumps(mangled(data, rng))
         try:
-            replay(made.program, from_json(text))
+            replay(made.program, Trace.from_json(text))
             ran += 1
         except MsError as error:
             assert error.diagnostics[0].code.startswith("MS")

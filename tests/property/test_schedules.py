@@ -12,12 +12,12 @@ from mslang.ir.expr import Const, Domain
 from mslang.ir.print import print_program
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.draws import Draws
+from mslang.schedule.instruction import Value
 from mslang.schedule.replay import replay, run_trace, space_of_text
 from mslang.schedule.sketch import skeleton
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
-from mslang.schedule.trace import Value
-from mslang.schedule.trace_json import from_json
+from mslang.schedule.trace import Trace
 from mslang.sema.modules import load
 from mslang.syntax import tree
 from tests.unit.schedule.samples import space
@@ -66,7 +66,7 @@ def check_space(made: Space, draws: int, every: int) -> int:
         assert fresh.program == c.program
         assert fresh.sketch.program == c.sketch.program
         if k % every == 0:
-            assert from_json(c.trace.as_json()) == c.trace
+            assert Trace.from_json(c.trace.as_json()) == c.trace
             flat = space_of_text(c.trace.as_ms("flat"), made.program).sample(0)
             assert print_program(flat.program) == print_program(c.program)
     return seen

@@ -21,12 +21,13 @@ from mslang.interop.tvm.writing import Writing, lacking
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Program
 from mslang.ops.signature import Group
-from mslang.schedule import trace as ours
+from mslang.schedule import instruction as ours
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
+from mslang.schedule.instruction import Instruction
 from mslang.schedule.replay import bound_of, step
 from mslang.schedule.session import Session
-from mslang.schedule.trace import Instruction, Trace
+from mslang.schedule.trace import Trace
 from mslang.schedule.values import Location
 from mslang.transform.outcome import LoopRef
 from mslang.transform.registry import OPERATIONS

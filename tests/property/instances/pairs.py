@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
+from mslang.schedule.instruction import ENTER_POSTPROC
 from mslang.schedule.schedule import Schedule
-from mslang.schedule.trace import ENTER_POSTPROC
 from mslang.schedule.values import Location
 from tests.property.instances.inputs import cases
 from tests.property.instances.loop_moves import LOOP_MOVES

@@ -8,12 +8,8 @@ ROOT = Path(__file__).parents[3]
 
 RECURSIVE = {
     # A value's methods that show it.
-    ("mslang.diagnostics", "mslang.rendering"),
     ("mslang.ir.program", "mslang.ir.print"),
     ("mslang.ir.arith.itermap", "mslang.ir.print"),
-    ("mslang.schedule.trace", "mslang.schedule.trace_json"),
-    ("mslang.schedule.trace", "mslang.schedule.trace_ms"),
-    ("mslang.schedule.trace", "mslang.schedule.trace_python"),
     # What is found in a module is kept in it.
     ("mslang.sema.module", "mslang.sema.check"),
     # The body of a parallel loop is a function of the module.

@@ -8,10 +8,10 @@ import mslang as ms
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir.expr import Var
 from mslang.ir.print import print_program
+from mslang.schedule.instruction import Condition
 from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.schedule import Schedule
-from mslang.schedule.trace import Condition
-from mslang.schedule.trace_json import from_json
+from mslang.schedule.trace import Trace
 from mslang.schedule.values import Size
 from mslang.sema.program import parse_program
 from tests.unit.schedule.test_trace import check_round_trips
@@ -57,7 +57,7 @@ def test_a_trace_says_which_loop_is_meant_whatever_it_is_called():
     assert [(o.base, o.axis) for _, o in condition.loops] == [("b", "x")]
     assert "b.y.specialize(b.x < 3)" in trace.as_ms()
     other = parse_program(COPY.replace("for i in", "for row in").replace("= i,", "= row,"))
-    done = replay(other, from_json(trace.as_json())).program
+    done = replay(other, Trace.from_json(trace.as_json())).program
     assert done == space_of_text(trace.as_ms("s"), other).sample(0).program
 
 

@@ -6,10 +6,10 @@ from mslang.diagnostics import MsError
 from mslang.ir.buckets import buckets_of, restricted
 from mslang.ir.expr import Const
 from mslang.ir.find import blocks_of, loops_of, path_to_block
+from mslang.schedule.instruction import Operand
 from mslang.schedule.replay import replay
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
-from mslang.schedule.trace import Operand
 from mslang.sema.program import instantiate
 from tests.unit.schedule.samples import body, module, space
 

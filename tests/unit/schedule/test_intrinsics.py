@@ -16,7 +16,7 @@ from mslang.schedule.rules.mapping import map_loops
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.strategies import space_of
 from mslang.schedule.testing import implementations, run_test
-from mslang.schedule.trace_json import from_json
+from mslang.schedule.trace import Trace
 from mslang.sema.intrin import parse_intrin
 from mslang.sema.modules import load
 from mslang.sema.named_intrin import library_intrin
@@ -126,7 +126,7 @@ def test_flat_text_names_the_intrinsic(module):
 
 def test_json_holds_all_of_the_intrinsic(module):
     program, candidate = sampled(module, "direct", {"M": 8, "N": 8, "K": 8})
-    read = from_json(candidate.trace.as_json())
+    read = Trace.from_json(candidate.trace.as_json())
     assert read == candidate.trace
     assert replay(program, read, strict=True).program == candidate.program
 

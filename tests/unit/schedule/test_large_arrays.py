@@ -10,12 +10,12 @@ import mslang as ms
 from mslang.api.kernels import build
 from mslang.kernel.print import print_module
 from mslang.lower.passes import lower
+from mslang.schedule.instruction import Value
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.cpu.streamed import StreamedResults
 from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
 from mslang.schedule.space import Candidate, Space
-from mslang.schedule.trace import Value
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX512, Target
 from mslang.tune.equivalence import difference

@@ -10,7 +10,7 @@ from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.print import print_program
 from mslang.schedule.replay import replay
 from mslang.schedule.schedule import Schedule
-from mslang.schedule.trace_json import from_json
+from mslang.schedule.trace import Trace
 from mslang.sema.modules import load
 from tests.unit.schedule.samples import PROGRAMS, body, space
 from tests.unit.schedule.test_trace import by_python, check_round_trips
@@ -57,7 +57,7 @@ def test_from_python_too() -> None:
     s.apply("transform_layout", a, buffer, s.index_map(lambda i, k: [i // width, k, i % width]))
     again = by_python(s.trace, made.program)
     assert again.program == s.program
-    assert replay(made.program, from_json(s.trace.as_json()), strict=True).program == s.program
+    assert replay(made.program, Trace.from_json(s.trace.as_json()), strict=True).program == s.program
     with pytest.raises(MsError) as found:
         s.index_map(lambda i: ["x"])  # type: ignore[list-item]
     assert found.value.diagnostic.code == "MS203"
@@ -117,4 +117,4 @@ def test_a_mark_of_postprocessing_from_python() -> None:
     assert replay(space("tiled").program, cut, strict=True).program != s.program
     assert "enter_postproc()" in s.trace.as_ms() and "s.enter_postproc()" in s.trace.as_python()
     assert "enter_postproc" not in cut.as_ms() + cut.as_json() + cut.as_python()
-    assert replay(space("tiled").program, from_json(s.trace.as_json()), strict=True).program == s.program
+    assert replay(space("tiled").program, Trace.from_json(s.trace.as_json()), strict=True).program == s.program

@@ -6,7 +6,7 @@ from mslang.ide.findings import findings
 from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.strategies import space_of
-from mslang.schedule.trace_json import from_json
+from mslang.schedule.trace import Trace
 from mslang.sema.modules import load
 from tests.unit.transform.meaning import same
 
@@ -52,7 +52,7 @@ def checked(name: str, **sizes: int) -> None:
     found = space.sample(1)
     same(space.program, found.program, **sizes)
     trace = found.trace
-    read = from_json(trace.as_json())
+    read = Trace.from_json(trace.as_json())
     assert read == trace
     assert replay(space.program, read, strict=True).program == found.program
     assert space_of_text(trace.as_ms("again"), space.program).sample(0).program == found.program

@@ -9,11 +9,11 @@ from mslang.diagnostics import MsError, Severity
 from mslang.ide.findings import findings
 from mslang.ir.find import blocks_of
 from mslang.ir.program import Program
+from mslang.schedule.instruction import Operand
 from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate
-from mslang.schedule.trace import Operand, Trace
-from mslang.schedule.trace_json import from_json
+from mslang.schedule.trace import Trace
 from mslang.syntax.format import format_text
 from tests.unit.schedule.samples import body, module, space
 
@@ -30,8 +30,8 @@ def by_python(trace: Trace, program: Program) -> Schedule:
 
 def check_round_trips(c: Candidate, program: Program) -> None:
     trace = c.trace
-    assert from_json(trace.as_json()) == trace
-    again = replay(program, from_json(trace.as_json()), strict=True)
+    assert Trace.from_json(trace.as_json()) == trace
+    again = replay(program, Trace.from_json(trace.as_json()), strict=True)
     assert (again.program, again.trace, again.sketch.program) == (c.program, trace, c.sketch.program)
     flat = space_of_text(trace.as_ms("x"), program).sample(0)
     assert (flat.program, flat.trace.instructions) == (c.program, trace.instructions)
@@ -142,7 +142,7 @@ def test_numbers_that_are_not_finite_round_trip():
     nan = body('let x ~ choose([nan, 1.5]) = nan\nmm.annotate("x", x)')
     assert len(list(nan.structures())) == 1
     trace = nan.sample(0).trace
-    assert 'mm.annotate("x", nan)' in trace.as_ms("x") == from_json(trace.as_json()).as_ms("x")
+    assert 'mm.annotate("x", nan)' in trace.as_ms("x") == Trace.from_json(trace.as_json()).as_ms("x")
 
 
 def test_a_parameter_of_a_map_is_not_taken_for_a_decision_of_its_name():
@@ -185,7 +185,7 @@ def test_a_number_in_json_is_not_made_to_fit():
     for tile in ('["8", 8]', "[8.5, 8]", "[true, 64]"):
         text = trace.as_json().replace(json.dumps(list(trace.decisions["t"]), separators=(",", ":")), tile)
         with pytest.raises(MsError) as error:
-            from_json(text)
+            Trace.from_json(text)
         assert error.value.diagnostic.code == "MS263"
 
 
@@ -258,7 +258,7 @@ def test_a_trace_for_another_program_says_where_it_fails():
 )
 def test_text_that_is_no_trace(text: str):
     with pytest.raises(MsError) as caught:
-        from_json(text)
+        Trace.from_json(text)
     assert caught.value.diagnostic.code == "MS263"
 
 

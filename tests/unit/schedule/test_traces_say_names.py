@@ -9,7 +9,7 @@ import pytest
 import mslang as ms
 from mslang.schedule.replay import replay
 from mslang.schedule.space import Candidate
-from mslang.schedule.trace_json import from_json
+from mslang.schedule.trace import Trace
 
 ONE = "program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] + 1.0 } }\n"
 TWO = """program p[M: dyn(1..64)](A: f32[M, 64], out C: f32[M, 64]) {
@@ -80,7 +80,7 @@ def test_every_form_of_a_trace_means_what_ran(text: str) -> None:
     for seed in range(8):
         made = space.sample(seed)
         assert isinstance(made, Candidate)
-        replayed = replay(source.program("p"), from_json(made.trace.as_json()))
+        replayed = replay(source.program("p"), Trace.from_json(made.trace.as_json()))
         forms = {
             "JSON": replayed.program,
             "decisions": space.replay(made.decisions).program,

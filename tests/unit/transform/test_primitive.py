@@ -90,9 +90,9 @@ def test_python_text_and_traces_use_it():
     assert "let way, turn = b.i.interleave(4)" in s.trace.as_ms()
     assert ".apply('interleave'" in s.trace.as_python() or ".interleave(" in s.trace.as_python()
     from mslang.schedule.replay import replay
-    from mslang.schedule.trace_json import from_json
+    from mslang.schedule.trace import Trace
 
-    again = replay(program, from_json(s.trace.as_json(), MINE))
+    again = replay(program, Trace.from_json(s.trace.as_json(), MINE))
     assert again.program == s.program
 
 
