@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeVar
@@ -58,11 +58,12 @@ def role_of(item: tree.AnyItem) -> str:
 class Module(msgspec.Struct, frozen=True, dict=True, eq=False):
     """A file with its names resolved. Two modules are equal only if they are the same object.
 
-    `problems` are what was found of names and uses; `diagnostics` adds syntax and the checks of each program.
+    `problems` are what was found of names and uses; `diagnostics` adds syntax and what `check` finds in each item.
     """
 
     path: str
     file: tree.File
+    check: Callable[[Module], Iterable[Diagnostic]]
     items: Mapping[str, tree.PlacedItem] = MappingProxyType({})
     imports: Mapping[str, Thing] = MappingProxyType({})
     problems: tuple[Diagnostic, ...] = ()
@@ -142,9 +143,7 @@ class Module(msgspec.Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything found in the file, by place: syntax, names, programs."""
-        from mslang.sema.check import check_items
-
-        found = (*self.file.diagnostics, *self.beside_syntax_errors((*self.problems, *check_items(self))))
+        found = (*self.file.diagnostics, *self.beside_syntax_errors((*self.problems, *self.check(self))))
         return tuple(sorted(dict.fromkeys(found), key=lambda d: (d.span is None, d.span, d.code)))
 
     def beside_syntax_errors(self, found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, Note, Span, problem
+from mslang.sema.check import check_items
 from mslang.sema.module import NAMED, Found, Module, Thing, Whole, exported, member
 from mslang.sema.native import MODULES
 from mslang.sema.report import fault, unknown
@@ -97,6 +98,7 @@ class _Loader:
         made = Module(
             path,
             file,
+            check_items,
             MappingProxyType(items),
             MappingProxyType(imports),
             tuple(problems),

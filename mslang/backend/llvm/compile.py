@@ -61,7 +61,7 @@ def compile(kernel: Module, target: Target, allow_native: bool = False, lines: b
     signature = signature_of(kernel, writer)
     with ONE_AT_A_TIME:
         code: bytes = machine(target).emit_object(optimised(text, target, kernel.auto_vectorize))
-    known = () if writer.lines is None else tuple(writer.lines.lines)
+    known = () if writer.functions.lines is None else tuple(writer.functions.lines.lines)
     return Executable(code, text, signature, target, kernel.auto_vectorize, known)
 
 
@@ -72,10 +72,10 @@ def signature_of(kernel: Module, writer: ModuleWriter) -> Signature:
         tuple(map(Parameter.of, kernel.params)),
         kernel.dynamic,
         writer.workspace,
-        writer.worker_workspace,
-        writer.has_parallel,
-        () if writer.guard is None else tuple(writer.guard.accesses),
-        any("x86_amx" in line for line in writer.declarations.lines),
+        writer.functions.worker_workspace,
+        bool(writer.functions.tasks),
+        () if writer.functions.guard is None else tuple(writer.functions.guard.accesses),
+        any("x86_amx" in line for line in writer.functions.declarations.lines),
     )
 
 

@@ -1,4 +1,4 @@
-"""Statements to instructions: loops, branches, buffers; parallel loops are handed to the module."""
+"""Statements to instructions: loops, branches, buffers; the body of a parallel loop becomes a function of its own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from math import prod
 from mslang.backend.llvm import instruction, memory
 from mslang.backend.llvm.expression import ExpressionWriter
 from mslang.backend.llvm.function import FunctionWriter
-from mslang.backend.llvm.module import ModuleWriter
+from mslang.backend.llvm.functions import Functions, Task, allocated_bytes
 from mslang.backend.llvm.scope import Memory, Scope
+from mslang.backend.llvm.streaming import fence
+from mslang.backend.llvm.types import Value
 from mslang.ir.arith.linear import Form, Interval, Linear, add, interval
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Buffer
 from mslang.kernel.nodes import Allocate, Body, Evaluate, For, If, Invoke, Let, Prefetch, Stmt, Store, While, Within
+from mslang.lower.analysis import accesses
 from mslang.lower.layout import row_major
 
 IN_REGISTERS = 2048
@@ -25,12 +28,12 @@ class StatementWriter:
     """Emits lowered statements into one function. `high` counts the bytes of workspace that they need."""
 
     def __init__(
-        self, module: ModuleWriter, fn: FunctionWriter, in_parallel: bool = False, loops: tuple[str, ...] = ()
+        self, functions: Functions, fn: FunctionWriter, in_parallel: bool = False, loops: tuple[str, ...] = ()
     ) -> None:
-        self.module = module
+        self.functions = functions
         self.loops = loops
         self.fn = fn
-        self.expressions = ExpressionWriter(fn, module.guard)
+        self.expressions = ExpressionWriter(fn, functions.guard)
         self.in_parallel = in_parallel
         self.high = 0
         self._taken: dict[str, tuple[int, int]] = {}
@@ -44,7 +47,7 @@ class StatementWriter:
 
     def _place(self, s: Stmt) -> str | None:
         """The debug location of a statement, where there are any."""
-        lines, function = self.module.lines, self.fn.debug
+        lines, function = self.functions.lines, self.fn.debug
         return None if lines is None or function is None else lines.place(function, self.loops, s)
 
     def _statement(self, s: Stmt, scope: Scope) -> None:
@@ -68,7 +71,7 @@ class StatementWriter:
                 memory.prefetch(self.expressions, s, scope)
             case Within(body=b):
                 self.body(b, scope._replace(within=s))
-            case Invoke(meaning=b) if self.module.guard is not None:
+            case Invoke(meaning=b) if self.functions.guard is not None:
                 self.body(b, scope)
             case Invoke():
                 instruction.emit(self.expressions, s, scope)
@@ -79,7 +82,7 @@ class StatementWriter:
     def _loop(self, s: For, scope: Scope) -> None:
         start, extent = self._bound(s.start, scope), self._bound(s.extent, scope)
         if s.kind == "parallel" and not self.in_parallel:
-            self.module.parallel(self, s, start, extent, scope)
+            self._parallel(s, start, extent, scope)
         else:
             self.counted(s, start, extent, scope)
 
@@ -134,6 +137,81 @@ class StatementWriter:
             fn.fill(phi, f"{var} = phi i64 [ {first}, %{before} ], [ {step}, %{fn.block} ]")
         fn.start(after)
 
+    # -------------------------------------------------------------- parallel loops
+    def _parallel(self, loop: For, start: Linear, extent: Linear, scope: Scope) -> None:
+        """Emit the loop as a function of its own over a part of its range, and a launch of it here."""
+        number = len(self.functions.tasks)
+        used = {a.buffer for a in accesses(loop.body)}
+        buffers = [place for name, place in scope.memory.items() if name in used]
+        values: list[Value] = [Value(place.pointer, "ptr") for place in buffers]
+        params = ["ptr %ctx", "ptr noalias align 64 %arena", *(f"ptr noalias %b{k}" for k in range(len(buffers)))]
+        inner: dict[str, Linear | Value] = {}
+        ranges: dict[str, Interval] = {}
+        for k, (name, bound) in enumerate(scope.variables.items()):
+            if isinstance(bound, Form) and not bound.terms:
+                inner[name] = bound
+                continue
+            ref = f"%v{k}"
+            if isinstance(bound, Form):
+                known = interval(bound, self.expressions.ranges)
+                if known is not None:
+                    ranges[ref] = known
+                values.append(self.expressions.scalar(bound))
+                inner[name] = Form(0, {ref: 1})
+            else:
+                values.append(bound)
+                inner[name] = Value(ref, bound.dtype)
+            params.append(f"{values[-1].type} {ref}")
+        captured = tuple("ptr" if v.dtype == "ptr" else v.type for v in values)
+        self.functions.tasks.append(Task(number, captured))
+
+        params += ["i64 %begin", "i64 %end"]
+        fn = self.functions.begin(f"mslang.parallel{number}", tuple(params))
+        writer = StatementWriter(self.functions, fn, in_parallel=True, loops=self.loops)
+        writer.expressions.ranges |= ranges
+        places = {p.buffer.name: p._replace(pointer=f"%b{k}", tag="") for k, p in enumerate(buffers)}
+        over = interval(start, self.expressions.ranges)
+        trips = interval(extent, self.expressions.ranges)
+        if over is not None and trips is not None:
+            writer.expressions.ranges["%begin"] = over
+        count = fn.op("sub i64 %end, %begin")
+        if over is not None and trips is not None:
+            writer.expressions.ranges[count] = (1, max(1, trips[1]))
+        begin, length = Form(0, {"%begin": 1}), Form(0, {count: 1})
+        known_loop = (over[0], over[1] + max(1, trips[1]) - 1) if over is not None and trips is not None else None
+        writer.counted(loop, begin, length, Scope(inner, places, within=scope.within), known_loop)
+        fence(fn)
+        fn.do("ret i32 0")
+        self.functions.worker_workspace = max(self.functions.worker_workspace, writer.high)
+        self.functions.texts.append(fn.text)
+        self._launch(number, values, captured, start, extent)
+
+    def _launch(
+        self,
+        number: int,
+        values: list[Value],
+        captured: tuple[str, ...],
+        start: Linear,
+        extent: Linear,
+    ) -> None:
+        fn = self.fn
+        fence(fn)
+        slots = len(values) + 2
+        closure = fn.alloca(f"alloca [{slots} x i64], align 64", "closure")
+        fn.do(f"store ptr %ctx, ptr {closure}")
+        first = self.expressions.scalar(start)
+        fn.do(f"store {first.typed}, ptr {_slot(fn, closure, 1)}")
+        for k, (v, kind) in enumerate(zip(values, captured, strict=True)):
+            fn.do(f"store {kind} {v.ref}, ptr {_slot(fn, closure, k + 2)}")
+        count = self.expressions.scalar(extent)
+        failed = fn.op(f"call i32 @mslang.launch(ptr %ctx, ptr @mslang.task{number}, ptr {closure}, {count.typed})")
+        if self.functions.guard is not None:
+            good, bad = fn.fresh("fine"), fn.fresh("failed")
+            fn.branch(fn.op(f"icmp eq i32 {failed}, 0"), good, bad)
+            fn.start(bad)
+            fn.do("ret i32 1")
+            fn.start(good)
+
     # -------------------------------------------------------------- branches
     def _if(self, s: If, scope: Scope) -> None:
         fn = self.fn
@@ -169,14 +247,14 @@ class StatementWriter:
         if buffer.scope == "local":
             self.body(body, _with_memory(scope, Memory(buffer, self._on_stack(buffer), strides)))
             return
-        size = self.module.allocated_bytes(buffer)
+        size = allocated_bytes(buffer)
         top, room = self._taken.get(buffer.name, (0, -1))
         if size > room:
             top = self.high
             self.high = -(-(top + size) // 64) * 64
             self._taken[buffer.name] = (top, size)
         pointer = self.fn.pure(f"getelementptr inbounds i8, ptr %arena, i64 {top}")
-        tag = self.module.aliases.tag(self.fn.name, top)
+        tag = self.functions.aliases.tag(self.fn.name, top)
         self.body(body, _with_memory(scope, Memory(buffer, pointer, strides, tag)))
 
     def _on_stack(self, buffer: Buffer) -> str:
@@ -189,6 +267,10 @@ class StatementWriter:
         if key not in self._shared:
             self._shared[key] = self.fn.alloca(what, "local")
         return self._shared[key]
+
+
+def _slot(fn: FunctionWriter, closure: str, k: int) -> str:
+    return fn.pure(f"getelementptr i64, ptr {closure}, i64 {k}")
 
 
 def _with_memory(scope: Scope, place: Memory) -> Scope:

@@ -9,11 +9,6 @@ ROOT = Path(__file__).parents[3]
 RECURSIVE = {
     # A value's methods that show it.
     ("mslang.ir.program", "mslang.ir.print"),
-    ("mslang.ir.arith.itermap", "mslang.ir.print"),
-    # What is found in a module is kept in it.
-    ("mslang.sema.module", "mslang.sema.check"),
-    # The body of a parallel loop is a function of the module.
-    ("mslang.backend.llvm.module", "mslang.backend.llvm.statement"),
     # Functions that call each other: the extent of a symbol is an expression over symbols.
     ("mslang.ir.arith.convert", "mslang.ir.arith.simplify"),
     ("mslang.ir.arith.domain", "mslang.ir.arith.convert"),
