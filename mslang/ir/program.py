@@ -15,7 +15,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from mslang.ir.expr import TRUE, ZERO, Expr
+from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr
 
 LOOP_KINDS = frozenset(
     {"serial", "parallel", "vectorized", "unrolled", "vthread"}
@@ -71,6 +71,18 @@ class Range(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
     start: Expr
     extent: Expr
+
+    @property
+    def stop(self) -> Expr:
+        """The end as it is written: `start..stop`. `region.range_between` takes it apart again."""
+        match self.start, self.extent:
+            case Const(value=0), Binary(op="+", left=Const(value=0)):
+                return Binary("+", self.start, self.extent)
+            case Const(value=0), extent:
+                return extent
+            case Const(value=a), Const(value=n):
+                return Const(a + n)
+        return Binary("+", self.start, self.extent)
 
 
 class Region(msgspec.Struct, frozen=True, cache_hash=True, gc=False):

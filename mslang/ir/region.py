@@ -57,22 +57,8 @@ def streams_renamed(block: Block, names: Mapping[str, str | None]) -> Block:
 
 
 # ------------------------------------------------------------------ a..b
-def stop_of(r: Range) -> Expr:
-    """The end of a range as it is written: `start..stop`. `range_between` takes it apart again."""
-    match r:
-        case Range(start=Const(value=0), extent=extent) if not _begins_with_zero(extent):
-            return extent
-        case Range(start=Const(value=a), extent=Const(value=n)):
-            return Const(a + n)
-    return Binary("+", r.start, r.extent)
-
-
-def _begins_with_zero(e: Expr) -> bool:
-    return isinstance(e, Binary) and e.op == "+" and e.left == ZERO
-
-
 def range_between(start: Expr, stop: Expr) -> Range:
-    """The range written `start..stop`; the exact inverse of `stop_of` on what that gives."""
+    """The range written `start..stop`; the exact inverse of `Range.stop` on what that gives."""
     match start, stop:
         case _, Binary(op="+", left=left, right=extent) if left == start:
             return Range(start, extent)

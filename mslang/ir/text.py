@@ -40,7 +40,6 @@ from mslang.ir.expr import (
 )
 from mslang.ir.functions import FUNCTIONS
 from mslang.ir.program import Annotations, AttrValue, Buffer, Param, Range, Region, Stmt, View, Within
-from mslang.ir.region import stop_of
 from mslang.syntax.literals import quote
 
 PACKED = "packed"
@@ -258,7 +257,7 @@ def _call(name: str, args: tuple[Expr, ...], dtype: str, want: str | None) -> st
 # ------------------------------------------------------------------ ranges, buffers, annotations
 def between(r: Range) -> str:
     """A range as `start..stop`."""
-    start, stop = _expr(r.start, INDEX), _expr(stop_of(r), INDEX)
+    start, stop = _expr(r.start, INDEX), _expr(r.stop, INDEX)
     return f"{start[0]}..{stop[0]}" if start[1] == stop[1] == _ATOM else f"{start[0]} .. {stop[0]}"
 
 

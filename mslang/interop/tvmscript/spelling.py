@@ -30,7 +30,6 @@ from mslang.ir.expr import (
     dtype_of,
 )
 from mslang.ir.program import AttrValue, Range, Region
-from mslang.ir.region import stop_of
 
 _RESERVED = frozenset({"T", "I", "range", "tvm", *keyword.kwlist})
 _OR, _AND, _NOT, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND, _SUM, _TERM, _UNARY, _ATOM = range(11)
@@ -238,7 +237,7 @@ def region(r: Region, names: Names) -> str:
 def _range(r: Range, names: Names) -> str:
     if r.extent == ONE:
         return expression(r.start, names)
-    return f"{expression(r.start, names)}:{expression(stop_of(r), names)}"
+    return f"{expression(r.start, names)}:{expression(r.stop, names)}"
 
 
 def annotation(value: AttrValue, names: Names) -> str:

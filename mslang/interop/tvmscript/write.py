@@ -57,7 +57,6 @@ from mslang.ir.program import (
     View,
     While,
 )
-from mslang.ir.region import stop_of
 from mslang.ir.symbols import buffer_exprs, symbols_of
 from mslang.ir.visit import free_vars, substitute, walk_expr
 from mslang.kernel.nodes import AUTO_VECTORIZE
@@ -307,7 +306,7 @@ class _Writer:
 
     def header(self, s: For, names: Names) -> str:
         """The range of a loop."""
-        between = [expression(stop_of(Range(s.start, s.extent)), names)]
+        between = [expression(Range(s.start, s.extent).stop, names)]
         if s.start != ZERO or s.annotations or s.kind not in ("serial", "parallel", "vectorized", "unrolled"):
             between = [expression(s.start, names), *between]
         if s.annotations:

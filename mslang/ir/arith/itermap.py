@@ -25,6 +25,7 @@ from mslang.ir.arith.size import Factor, Mono, Poly, collect, number, only_facto
 from mslang.ir.arith.verdict import Verdict
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Range
+from mslang.ir.text import print_expr
 from mslang.ir.visit import conjuncts, free_vars, substitute
 
 Level = Literal["affine", "injective", "bijective"]
@@ -359,6 +360,4 @@ def spanned(digits: Iterable[Digit]) -> Poly:
 
 def text_of(p: Poly) -> str:
     """A polynomial as it is written."""
-    from mslang.ir.print import print_expr  # only errors need it
-
     return print_expr(write(p))
