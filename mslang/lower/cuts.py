@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mslang.ir.arith import linear
-from mslang.ir.arith.convert import write
 from mslang.ir.arith.linear import Condition, Interval
+from mslang.ir.arith.write import write
 from mslang.ir.expr import Binary, Const, Expr
 from mslang.ir.visit import conjuncts, free_vars, loads_of
 from mslang.kernel.nodes import Body, For, If, Let

@@ -13,9 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.diagnostics import MsError
-from mslang.ir.arith.convert import read_size, write
+from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.domain import is_dynamic, limits
 from mslang.ir.arith.size import Mono, Poly
+from mslang.ir.arith.write import write
 from mslang.ir.expr import Binary, Const, Expr, Symbol
 from mslang.ir.visit import walk_expr
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from mslang.ir.arith.convert import read_decision
 from mslang.ir.arith.table import all_values
 from mslang.ir.expr import Choice, Const, Domain, FreeTile, PartitionedTile, PerfectTile, Uniform
 from mslang.schedule import distribution
@@ -213,7 +214,7 @@ def _values(domain: Domain) -> Integers | None:
         case Uniform(lo=lo, hi=hi):
             return np.arange(lo, hi)[:, None] if hi - lo <= TABLE else None
         case FreeTile(n=n):
-            columns = all_values((("t", domain),))
+            columns = all_values((read_decision("t", domain),))
             return None if columns is None else np.stack([columns[f"t[{k}]"] for k in range(n)], axis=1)
     raise TypeError(f"no decision has this domain: {domain!r}")
 
@@ -267,7 +268,7 @@ def _dependent(group: list[Decision], layout: Layout) -> _Dependent | None:
     inner = [d for d in group if d.address in needed]
     if any(d.given is not None for d in inner):
         return None
-    columns = all_values(tuple((d.address, distribution.drawn(d.domain)) for d in inner))
+    columns = all_values(tuple(read_decision(d.address, distribution.drawn(d.domain)) for d in inner))
     if columns is None:
         return None
     at = tuple(k for d in inner for k in range(layout[d.address].start, layout[d.address].columns.stop))

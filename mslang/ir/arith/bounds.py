@@ -7,13 +7,14 @@ from functools import lru_cache
 from math import gcd
 
 from mslang.diagnostics import Diagnostic, MsError, problem
-from mslang.ir.arith.convert import read, write
+from mslang.ir.arith.convert import read
 from mslang.ir.arith.divide import choice, merge, quotient, remainder, split_multiples
 from mslang.ir.arith.exact import exact_div
 from mslang.ir.arith.interval import HIGH, LOW, Scope, extreme, not_negative, numeric
 from mslang.ir.arith.scope import Ranges, scope_for
 from mslang.ir.arith.sign import at_least_0, coefficient, positive
 from mslang.ir.arith.size import CHOICES, Factor, Poly, number
+from mslang.ir.arith.write import write
 from mslang.ir.expr import ONE, Expr
 from mslang.ir.program import Range
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import reduce
 
 from mslang.ir.arith.bounds import Box
-from mslang.ir.arith.convert import read, write
+from mslang.ir.arith.convert import read
 from mslang.ir.arith.divide import choice, merge
 from mslang.ir.arith.interval import Scope, not_negative, sign_verdict
 from mslang.ir.arith.scope import Ranges, scope_for
 from mslang.ir.arith.simplify import NO_RANGES
 from mslang.ir.arith.size import Poly
 from mslang.ir.arith.verdict import Verdict, both
+from mslang.ir.arith.write import write
 from mslang.ir.program import Range
 
 

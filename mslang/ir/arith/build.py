@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mslang.ir.arith.convert import read_size, write
+from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.divide import split_multiples
 from mslang.ir.arith.scope import names_in
+from mslang.ir.arith.write import write
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load
 from mslang.ir.visit import walk_expr
 

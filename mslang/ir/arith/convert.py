@@ -1,41 +1,40 @@
-"""Expressions to polynomials and back.
+"""Expressions to their normal form.
 
-`read` brings an index expression to its normal form; `write` renders a polynomial as a readable expression: larger
-strides first, names in natural order, sizes after variables, constants last, subtraction instead of negative terms.
+`read` gives the polynomial of an index expression, `simplify_in` the canonical form of any expression; they use each
+other: an index may contain a condition, a condition compares indices. The extents of tiles are read along with their
+symbols, so that all that is proved about polynomials needs no expression.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from mslang.ir.arith.data import may_overflow
-from mslang.ir.arith.divide import choice, merge, quotient, remainder
-from mslang.ir.arith.domain import is_dynamic
+from mslang.ir.arith.compare import compare, negate
+from mslang.ir.arith.data import fits, may_overflow
+from mslang.ir.arith.divide import choice, first_factor, merge, quotient, remainder
 from mslang.ir.arith.interval import EMPTY, Scope
-from mslang.ir.arith.size import (
-    Factor,
-    Mono,
-    Poly,
-    collect,
-    indeterminate,
-    natural,
-    number,
-    opaque,
-    product,
-    symbol_factor,
-    variable,
-)
+from mslang.ir.arith.size import Decision, Poly, indeterminate, number, opaque, variable
+from mslang.ir.arith.write import write
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import (
+    COMPARISONS,
+    FALSE,
+    LOGICAL,
+    TRUE,
     Binary,
     Const,
+    Domain,
     Expr,
     FreeTile,
+    PartitionedTile,
+    PerfectTile,
     Select,
     Symbol,
     Unary,
     Var,
+    children,
     dtype_of,
+    with_children,
 )
 
 RING = frozenset({"+", "-", "*", "//", "%", "min", "max"})
@@ -62,8 +61,6 @@ def read(e: Expr, scope: Scope) -> Poly:
             return opaque(Binary(op, write(read(a, scope)), write(read(b, scope))))
         case Binary(op=op, left=a, right=b) if op in RING and dtype_of(a) == INDEX:
             return _combine(op, read(a, scope), read(b, scope), scope)
-    from mslang.ir.arith.simplify import simplify_in  # operands of other nodes are simplified in their turn
-
     x = simplify_in(e, scope)
     if isinstance(e, Select) and not isinstance(x, Select):
         return read(x, scope)
@@ -88,123 +85,79 @@ def _combine(op: str, a: Poly, b: Poly, scope: Scope) -> Poly:
 @lru_cache(maxsize=4096)
 def read_symbol(s: Symbol) -> Poly:
     """A symbol; factor 0 of a free tile is the quotient that it is defined by."""
-    d = s.domain
-    if isinstance(d, FreeTile) and s.position == 0:
-        others = product(indeterminate(Symbol(s.name, d, k)) for k in range(1, d.n))
-        return quotient(read_size(d.extent) - 1, others) + 1
-    return indeterminate(s)
+    decision = read_decision(s.name, s.domain)
+    if isinstance(s.domain, FreeTile) and s.position == 0:
+        return first_factor(decision)
+    return indeterminate(decision, s.position)
 
 
-# ------------------------------------------------------------------ writing
-def write(p: Poly) -> Expr:
-    """A polynomial as an expression; equal polynomials give equal expressions."""
-    return _write(p)
+@lru_cache(maxsize=4096)
+def read_decision(name: str, domain: Domain) -> Decision:
+    """A decision by its name and domain, with the extent of a tile."""
+    match domain:
+        case PerfectTile(extent=e) | PartitionedTile(extent=e) | FreeTile(extent=e):
+            return Decision(name, domain, read_size(e))
+    return Decision(name, domain)
 
 
+# ------------------------------------------------------------------ expressions that are no polynomials
 @lru_cache(maxsize=65536)
-def _write(p: Poly) -> Expr:
-    k = p.constant
-    if k is not None:
-        return Const(k)
-    p = _unfold_free_tiles(p)
-    parts = collect(p)
-    rest = parts.pop((), number(0))
-    ordered = sorted(parts.items(), key=lambda t: rank(*t))
-    terms = [_signed_term(v, c) for v, c in ordered] + _size_terms(rest)
-    first = next((k for k, (plus, _) in enumerate(terms) if plus), 0)
-    plus, out = terms.pop(first)
-    out = out if plus else Unary("-", out)
-    for plus, x in terms:
-        out = Binary("+" if plus else "-", out, x)
-    return out
+def simplify_in(e: Expr, scope: Scope) -> Expr:
+    """`simplify` in a scope."""
+    match e:
+        case Const() | Var():
+            return e
+        case Symbol():
+            return write(read(e, scope))
+        case Binary(op=op, left=a) if op in RING and dtype_of(a) == INDEX:
+            return write(read(e, scope))
+        case Unary(op="-", operand=x) if dtype_of(x) == INDEX:
+            return write(read(e, scope))
+        case Binary(op=op) if op in LOGICAL:
+            return _simplify_logical(e, scope)
+        case Binary(op=op, left=a, right=b) if op in COMPARISONS and dtype_of(a) == INDEX:
+            if may_overflow(a) or may_overflow(b):
+                return _compare_data(op, simplify_in(a, scope), simplify_in(b, scope), scope)
+            made = compare(op, merge(read(a, scope) - read(b, scope)), scope)
+            return Binary(op, simplify_in(a, scope), simplify_in(b, scope)) if _sides_overflow(made) else made
+        case Unary(op="not", operand=x):
+            return negate(simplify_in(x, scope))
+        case Select(condition=c, then=t, otherwise=o):
+            chosen = simplify_in(c, scope)
+            if isinstance(chosen, Const):
+                return simplify_in(t if chosen.value else o, scope)
+    return with_children(e, tuple(simplify_in(x, scope) for x in children(e)))
 
 
-def rank(v: Mono, c: Poly) -> tuple[int, int, str]:
-    """Larger strides first, then names."""
-    degree = max((len(m) for m in c.terms), default=0)
-    top = max(abs(k) for m, k in c.terms.items() if len(m) == degree)
-    return -degree, -top, "*".join(f.key for f in v)
-
-
-def _signed_term(v: Mono, c: Poly) -> tuple[bool, Expr]:
-    """A product of variables and atoms times a size: whether it is added, and its absolute value."""
-    k = c.constant
-    plus = k > 0 if k is not None else any(x > 0 for x in c.terms.values())
-    out = write_product(v)
-    c = c if plus else -c
-    return plus, out if c.constant == 1 else Binary("*", out, write(c))
-
-
-def write_product(m: Mono) -> Expr:
-    """The product of factors."""
+def _simplify_logical(e: Binary, scope: Scope) -> Expr:
+    """`and`/`or` with decided and repeated parts dropped, in the order written."""
+    absorbing, neutral = (FALSE, TRUE) if e.op == "and" else (TRUE, FALSE)
     out: Expr | None = None
-    for f in m:
-        x = write_factor(f)
-        out = x if out is None else Binary("*", out, x)
-    return Const(1) if out is None else out
+    for x in dict.fromkeys(simplify_in(x, scope) for x in _parts(e, e.op)):
+        for y in _parts(x, e.op):
+            if y == absorbing:
+                return absorbing
+            if y != neutral:
+                out = y if out is None else Binary(e.op, out, y)
+    return neutral if out is None else out
 
 
-def write_factor(f: Factor) -> Expr:
-    """One factor."""
-    if f.expr is not None:
-        return f.expr
-    xs = [write(a) for a in f.args]
-    out = xs[0]
-    for x in xs[1:]:
-        out = Binary(f.op, out, x)
-    return out
+def _parts(e: Expr, op: str) -> list[Expr]:
+    if isinstance(e, Binary) and e.op == op:
+        return _parts(e.left, op) + _parts(e.right, op)
+    return [e]
 
 
-def _size_terms(p: Poly) -> list[tuple[bool, Expr]]:
-    """The terms of a size: higher degree first, the constant last; `x // d + 1` is written as `(x + d) // d`."""
-    out: list[tuple[bool, Expr]] = []
-    for f in _ceilings(p):
-        scale = Poly({tuple(g for g in m if g is not f): c for m, c in p.terms.items() if f in m})
-        if not scale or any(p.terms.get(m) != c for m, c in scale.terms.items()):
-            continue
-        x, d = f.args
-        p = p - scale * Poly({(f,): 1}) - scale
-        up = Binary("//", write(x + d), write(d))
-        out.append(_scaled_size(up, scale))
-    for m, c in sorted(p.terms.items(), key=lambda t: (-len(t[0]), tuple(natural(f.key) for f in t[0]))):
-        if not m:
-            out.append((c > 0, Const(abs(c))))
-        else:
-            term = write_product(m)
-            out.append((c > 0, term if abs(c) == 1 else Binary("*", term, Const(abs(c)))))
-    return out
+def _compare_data(op: str, a: Expr, b: Expr, scope: Scope) -> Expr:
+    """A comparison whose sides, simplified, are left as they are where they may overflow."""
+    if a == b:
+        return Const(op in ("==", "<=", ">="), "bool")
+    compared = Binary(op, a, b)
+    return compared if may_overflow(a) or may_overflow(b) else simplify_in(compared, scope)
 
 
-def _ceilings(p: Poly) -> list[Factor]:
-    """The quotients by sizes that are not numbers, which may stand for a rounding up."""
-    found = {f for m in p.terms for f in m if f.op == "//" and m.count(f) == 1 and f.args[1].constant is None}
-    return sorted(found, key=lambda f: f.key)
-
-
-def _scaled_size(x: Expr, scale: Poly) -> tuple[bool, Expr]:
-    plus = any(c > 0 for c in scale.terms.values())
-    scale = scale if plus else -scale
-    return plus, x if scale.constant == 1 else Binary("*", x, write(scale))
-
-
-def _unfold_free_tiles(p: Poly) -> Poly:
-    """Quotients that define factor 0 of a free tile, written as that factor."""
-    for f in {f for m in p.terms for f in m if f.op == "//" and f.is_size}:
-        s = _free_tile_head(f)
-        if s is not None and all(m.count(f) <= 1 for m in p.terms):
-            head = Poly({(symbol_factor(s),): 1})
-            c = Poly({tuple(g for g in m if g != f): c for m, c in p.terms.items() if f in m})
-            p = p - c * Poly({(f,): 1}) + c * (head - 1)
-    return p
-
-
-def _free_tile_head(f: Factor) -> Symbol | None:
-    d = f.args[1]
-    if len(d.terms) != 1:
-        return None
-    ((m, c),) = d.terms.items()
-    s = m[0].symbol if m and c == 1 else None
-    if s is None or not isinstance(s.domain, FreeTile) or is_dynamic(s.domain.extent):
-        return None  # (with an extent known only at the call the factor has no value of its own)
-    head = Symbol(s.name, s.domain, 0)
-    return head if read_symbol(head) == Poly({(f,): 1}) + 1 else None
+def _sides_overflow(e: Expr) -> bool:
+    """Whether a comparison of data was brought to a form whose sides may overflow: `U[0] >= k` to `k < U[0] + 1`."""
+    return isinstance(e, Binary) and any(
+        may_overflow(x) or (isinstance(x, Const) and not fits(x)) for x in (e.left, e.right)
+    )

@@ -15,17 +15,21 @@ from typing import NamedTuple, Protocol
 from mslang.ir.arith.exact import divide_term, exact_div, leading
 from mslang.ir.arith.sign import at_least_0, coefficient, positive, replace_factor
 from mslang.ir.arith.size import (
+    Decision,
     Factor,
     Mono,
     Poly,
     atom,
     common,
+    indeterminate,
     number,
     only_factor,
+    product,
     reduced,
     text,
     without,
 )
+from mslang.ir.expr import FreeTile
 
 
 class Facts(Protocol):
@@ -325,3 +329,12 @@ def _alternatives(op: str, p: Poly) -> list[Poly]:
             rest = p - Poly({m: 1})
             return [x + rest for x in m[0].args]
     return [p]
+
+
+# ------------------------------------------------------------------ free tiles
+@lru_cache(maxsize=4096)
+def first_factor(tile: Decision) -> Poly:
+    """Factor 0 of a free tile: its extent divided by the product of the others, rounded up."""
+    assert isinstance(tile.domain, FreeTile) and tile.extent is not None
+    others = product(indeterminate(tile, k) for k in range(1, tile.domain.n))
+    return quotient(tile.extent - 1, others) + 1

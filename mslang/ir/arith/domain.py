@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import prod
 
 from mslang.ir.arith import factorings
-from mslang.ir.arith.size import Factor, Poly
+from mslang.ir.arith.size import Decision, Factor, Poly
 from mslang.ir.expr import (
     Choice,
     Const,
@@ -34,9 +34,9 @@ Limits = tuple[int | None, int | None]
 @lru_cache(maxsize=16384)
 def factor_limits(f: Factor) -> Limits:
     """The numeric limits of a size factor, over all values of its symbols."""
-    s = f.symbol
-    if s is not None:
-        return symbol_limits(s)
+    s, decision = f.symbol, f.decision
+    if s is not None and decision is not None:
+        return _symbol_limits(decision, s.position)
     if not f.is_size or not f.args:
         return None, None
     return atom_limits(f.op, tuple(limits(a) for a in f.args))
@@ -95,20 +95,19 @@ def scale_limits(x: Limits, c: int) -> Limits:
     return (lo, hi) if c > 0 else (hi, lo)
 
 
-@lru_cache(maxsize=4096)
-def symbol_limits(s: Symbol) -> Limits:
+def _symbol_limits(decision: Decision, position: int | None) -> Limits:
     """The least and greatest value of a symbol."""
-    match s.domain:
+    match decision.domain:
         case DynamicRange(lo=lo, hi=hi, multiple=m):
             return -(-lo // m) * m, hi // m * m
-        case PerfectTile(extent=e, n=n, max_inner=cap):
-            return 1, _capped(_extent_limits(e)[1], cap if s.position == n - 1 else None)
+        case PerfectTile(n=n, max_inner=cap):
+            return 1, _capped(_most(decision.extent), cap if position == n - 1 else None)
         case FreeTile(extent=e, n=n, max_inner=cap):
             # an extent known only at the call does not limit what is drawn
-            top = None if is_dynamic(e) else _extent_limits(e)[1]
-            return 1, _capped(top, cap if s.position == n - 1 else None)
-        case PartitionedTile(extent=e):
-            return 1, _extent_limits(e)[1]
+            top = None if is_dynamic(e) else _most(decision.extent)
+            return 1, _capped(top, cap if position == n - 1 else None)
+        case PartitionedTile():
+            return 1, _most(decision.extent)
         case Choice(values=vs):
             return min(vs), max(vs)
         case Uniform(lo=lo, hi=hi):
@@ -125,10 +124,8 @@ def _capped(top: int | None, cap: int | None) -> int | None:
     return top if cap is None else cap if top is None else min(cap, top)
 
 
-def _extent_limits(e: Expr) -> Limits:
-    from mslang.ir.arith.convert import read_size  # an extent may be any size expression
-
-    return limits(read_size(e))
+def _most(extent: Poly | None) -> int | None:
+    return None if extent is None else limits(extent)[1]
 
 
 # ------------------------------------------------------------------ tables

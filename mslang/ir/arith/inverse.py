@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mslang.ir.arith.convert import read, write
+from mslang.ir.arith.convert import read
 from mslang.ir.arith.divide import merge, quotient, remainder
 from mslang.ir.arith.interval import EMPTY, Scope
 from mslang.ir.arith.itermap import Digit, IterMap, IterSum, chain, detect, digits_of_top, from_zero
 from mslang.ir.arith.scope import Ranges, scope_for
 from mslang.ir.arith.size import Poly, number, variable
+from mslang.ir.arith.write import write
 from mslang.ir.expr import TRUE, Expr
 
 

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from mslang.ir.arith.convert import read, write
+from mslang.ir.arith.convert import read
 from mslang.ir.arith.digits import as_digits
 from mslang.ir.arith.divide import merge, quotient
 from mslang.ir.arith.interval import Scope
@@ -23,6 +23,7 @@ from mslang.ir.arith.sign import at_least_0, positive
 from mslang.ir.arith.simplify import decide_in
 from mslang.ir.arith.size import Factor, Mono, Poly, collect, number, only_factor, product, text, variable
 from mslang.ir.arith.verdict import Verdict
+from mslang.ir.arith.write import write
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Range
 from mslang.ir.text import print_expr

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from mslang.ir.arith.convert import read_size, write
+from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.size import NOTHING, Poly, number
+from mslang.ir.arith.write import write
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Binary, Const, Expr, Unary, Var
 from mslang.ir.visit import CACHED, free_vars

@@ -18,17 +18,28 @@ from operator import attrgetter
 
 import msgspec
 
-from mslang.ir.expr import Expr, PartitionedTile, PerfectTile, Symbol, Var
+from mslang.ir.expr import Domain, Expr, PartitionedTile, PerfectTile, Symbol, Var
 from mslang.ir.visit import free_vars
 
 DIVISIONS = ("//", "%")
 CHOICES = ("min", "max")
 
 
+class Decision(msgspec.Struct, frozen=True, cache_hash=True):
+    """What the values of symbols come from: a decision, or a size known only at the call.
+
+    `extent` is the extent of a tile in normal form, so that nothing about polynomials has to read an expression.
+    """
+
+    name: str
+    domain: Domain
+    extent: Poly | None = None
+
+
 class Factor(msgspec.Struct, frozen=True, cache_hash=True):
     """One indeterminate. `key` orders factors the same way in every process; `expr` is set for var, symbol and opaque
-    ones, `args` for atoms (op `//`, `%`, `min` or `max`), `tile` for symbols whose
-    product is known."""
+    ones, `args` for atoms (op `//`, `%`, `min` or `max`), `decision` for symbols. `tile` is the decision of symbols
+    whose product is known."""
 
     key: str
     op: str
@@ -36,7 +47,8 @@ class Factor(msgspec.Struct, frozen=True, cache_hash=True):
     args: tuple[Poly, ...]
     vars: frozenset[str]
     is_size: bool
-    tile: Tile | None = None
+    decision: Decision | None = None
+    tile: Decision | None = None
 
     @property
     def symbol(self) -> Symbol | None:
@@ -48,9 +60,6 @@ class Factor(msgspec.Struct, frozen=True, cache_hash=True):
         """The name of a variable, else empty."""
         return self.expr.name if isinstance(self.expr, Var) else ""
 
-
-Tile = tuple[str, PerfectTile | PartitionedTile]
-"""A perfect tile decision: its name and domain."""
 
 Mono = tuple[Factor, ...]
 _KEY = attrgetter("key")
@@ -225,16 +234,17 @@ def variable(name: str) -> Poly:
 
 
 @lru_cache(maxsize=16384)
-def indeterminate(s: Symbol) -> Poly:
+def indeterminate(decision: Decision, position: int | None) -> Poly:
     """A symbol as a polynomial (the factors of a tile of one factor are its extent)."""
-    return reduced({(symbol_factor(s),): 1})
+    return reduced({(symbol_factor(decision, position),): 1})
 
 
 @lru_cache(maxsize=16384)
-def symbol_factor(s: Symbol) -> Factor:
+def symbol_factor(decision: Decision, position: int | None) -> Factor:
     """A symbol as a factor."""
-    tile = (s.name, s.domain) if isinstance(s.domain, (PerfectTile, PartitionedTile)) else None
-    return Factor("s" + natural(s.text), "symbol", s, (), frozenset(), True, tile)
+    s = Symbol(decision.name, decision.domain, position)
+    tile = decision if isinstance(s.domain, (PerfectTile, PartitionedTile)) else None
+    return Factor("s" + natural(s.text), "symbol", s, (), frozenset(), True, decision, tile)
 
 
 @lru_cache(maxsize=16384)
@@ -305,18 +315,17 @@ class Relation(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def relation(name: str, domain: PerfectTile | PartitionedTile) -> Relation:
-    """What the factors of the tile decision `name` multiply to."""
-    from mslang.ir.arith.convert import read_size  # an extent may be any size expression
-
-    factors = (symbol_factor(Symbol(name, domain, k)) for k in range(domain.n))
-    return Relation(tuple(sorted(factors, key=_KEY)), read_size(domain.extent))
+def relation(tile: Decision) -> Relation:
+    """What the factors of a perfect tile multiply to."""
+    assert isinstance(tile.domain, (PerfectTile, PartitionedTile)) and tile.extent is not None
+    factors = (symbol_factor(tile, k) for k in range(tile.domain.n))
+    return Relation(tuple(sorted(factors, key=_KEY)), tile.extent)
 
 
 def relations_of(m: Mono) -> tuple[Relation, ...]:
     """The relations whose symbols occur in a monomial, in order of first occurrence."""
     tiles = [f.tile for f in m if f.tile is not None]
-    return tuple(relation(*t) for t in dict.fromkeys(tiles)) if tiles else ()
+    return tuple(map(relation, dict.fromkeys(tiles))) if tiles else ()
 
 
 def _reducible(m: Mono) -> tuple[Mono, Poly] | None:

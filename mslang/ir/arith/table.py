@@ -12,36 +12,27 @@ from msgspec.structs import replace
 
 from mslang.ir.arith.domain import TABLE_LIMIT, is_dynamic, limits, rows
 from mslang.ir.arith.poly_value import arrays_at, number_at
-from mslang.ir.arith.size import Poly
+from mslang.ir.arith.size import Decision, Poly
 from mslang.ir.arith.verdict import Verdict, verdict
-from mslang.ir.expr import Const, Domain, FreeTile, PartitionedTile, PerfectTile, Symbol
-from mslang.ir.visit import walk_expr
+from mslang.ir.expr import Const, FreeTile, PartitionedTile, PerfectTile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Decision = tuple[str, Domain]
-
 
 def decisions(p: Poly, found: dict[Decision, None] | None = None) -> dict[Decision, None]:
-    """The decisions whose symbols occur in a size, atoms opened, in a stable order."""
+    """The decisions whose symbols occur in a size, atoms opened, in a stable order; a tile comes after those that its
+    extent depends on."""
     out: dict[Decision, None] = {} if found is None else found
     for m, _ in p.sorted_terms():
         for f in m:
-            if f.symbol is not None:
-                _with_extent(f.symbol, out)
+            if f.decision is not None:
+                if f.decision.extent is not None:
+                    decisions(f.decision.extent, out)
+                out[f.decision] = None
             for a in f.args:
                 decisions(a, out)
     return out
-
-
-def _with_extent(s: Symbol, found: dict[Decision, None]) -> None:
-    """A symbol's decision, after those that the extent of its tile depends on."""
-    if isinstance(s.domain, (PerfectTile, PartitionedTile, FreeTile)):
-        for x in walk_expr(s.domain.extent):
-            if isinstance(x, Symbol):
-                _with_extent(x, found)
-    found[s.name, s.domain] = None
 
 
 def by_table(p: Poly) -> Verdict:
@@ -75,11 +66,11 @@ SAMPLES = 24
 
 def _few_signs(p: Poly, wanted: tuple[Decision, ...]) -> Verdict | None:
     """The verdict on `p >= 0` if the tables are small, or if a few values of the decisions give it both signs."""
-    tables = [rows(domain) for _, domain in wanted]
+    tables = [rows(d.domain) for d in wanted]
     known = [t for t in tables if t]
     if len(known) < len(tables):
         return None
-    names = [name for name, _ in wanted]
+    names = [d.name for d in wanted]
     few = prod(map(len, known)) <= FEW
     seen: set[bool] = set()
     for chosen in cartesian(*known) if few else _sampled(known):
@@ -117,10 +108,10 @@ def all_values(wanted: tuple[Decision, ...]) -> dict[str, NDArray[Any]] | None:
 
     columns: dict[str, NDArray[Any]] = {}
     count = 1
-    for name, domain in wanted:
-        table = rows(domain)
+    for decision in wanted:
+        name, table = decision.name, rows(decision.domain)
         if table is None:
-            found = _rows_by_extent(domain, columns, count)
+            found = _rows_by_extent(decision, columns, count)
         elif 0 < count * len(table) <= TABLE_LIMIT:
             found = _crossed(np.arange(count), table)
         else:
@@ -145,18 +136,16 @@ def _crossed(at: NDArray[Any], table: tuple[tuple[int, ...], ...]) -> Crossed:
     return np.repeat(at, len(table)), np.tile(values, (len(at), 1))
 
 
-def _rows_by_extent(domain: Domain, columns: dict[str, NDArray[Any]], count: int) -> Crossed | None:
+def _rows_by_extent(decision: Decision, columns: dict[str, NDArray[Any]], count: int) -> Crossed | None:
     """Each row so far with the values of a tile whose extent it decides."""
     import numpy as np
 
-    from mslang.ir.arith.convert import read_size
-
-    if not isinstance(domain, (PerfectTile, PartitionedTile, FreeTile)):
+    domain, extent = decision.domain, decision.extent
+    if extent is None or not isinstance(domain, (PerfectTile, PartitionedTile, FreeTile)):
         return None
     if isinstance(domain, FreeTile) and is_dynamic(domain.extent):
         return None  # drawn before the extent is known: nothing relates the two
-    extent = read_size(domain.extent)
-    if any(n not in columns for n, _ in decisions(extent)):
+    if any(d.name not in columns for d in decisions(extent)):
         return None
     extents = np.broadcast_to(np.asarray(arrays_at(extent, columns)), (count,))
     parts: list[Crossed] = []

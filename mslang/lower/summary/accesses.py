@@ -8,9 +8,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.arith.convert import read_size, write
+from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.linear import symbolic
 from mslang.ir.arith.size import Poly, number
+from mslang.ir.arith.write import write
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import FALSE, ONE, TRUE, ZERO, Binary, Const, Expr, Load, Select, children
 from mslang.ir.program import Buffer, Range

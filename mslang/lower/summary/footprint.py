@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 from mslang.diagnostics import MsError
 from mslang.ir.arith import relax
-from mslang.ir.arith.convert import read_size, write
+from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.divide import choice
 from mslang.ir.arith.linear import symbolic
 from mslang.ir.arith.sign import at_least_0
 from mslang.ir.arith.size import Mono, Poly, collect, number
+from mslang.ir.arith.write import write
 from mslang.ir.expr import ONE, Binary, Const, Expr
 from mslang.ir.program import Range
 from mslang.ir.visit import free_vars, loads_of

@@ -8,9 +8,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mslang.ir.arith import compile_arrays
-from mslang.ir.arith.domain import symbol_limits
+from mslang.ir.arith.convert import read_decision
+from mslang.ir.arith.domain import factor_limits
+from mslang.ir.arith.size import symbol_factor
 from mslang.ir.arith.table import all_values
-from mslang.ir.expr import Expr, Symbol
+from mslang.ir.expr import Expr
 from mslang.schedule import distribution
 from mslang.schedule.batch.draw import draw_of
 from mslang.schedule.batch.layout import DecisionBatch, Layout, batch_of, empty, layout_of
@@ -130,7 +132,7 @@ class SketchBatch:
         import numpy as np
 
         domains = (d.domain if d.given is not None else distribution.drawn(d.domain) for d in self.decisions)
-        found = all_values(tuple((d.address, x) for d, x in zip(self.decisions, domains, strict=True)))
+        found = all_values(tuple(read_decision(d.address, x) for d, x in zip(self.decisions, domains, strict=True)))
         if found is None:
             return None
         n = len(next(iter(found.values()))) if found else 1
@@ -272,8 +274,9 @@ class SketchBatch:
         out: list[tuple[int, int, int]] = []
         for d, slot in zip(self.decisions, self.layout.slots, strict=True):
             implied = isinstance(d.domain, Tile)
+            decision = read_decision(d.address, d.domain)
             for k in range(1 if implied else 0, slot.width):
-                low, high = symbol_limits(Symbol(d.address, d.domain, k if slot.tile else None))
+                low, high = factor_limits(symbol_factor(decision, k if slot.tile else None))
                 bits = 64 if low is None or high is None else (high - low).bit_length()
                 if bits:
                     out.append((slot.start + k, low or 0, bits))

@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.arith.convert import write
 from mslang.ir.arith.linear import coefficients
+from mslang.ir.arith.write import write
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Var, children, with_children
 from mslang.ir.program import Range
 from mslang.ir.visit import conjunction, conjuncts, free_vars, fresh, substitute, walk_expr

@@ -9,11 +9,6 @@ ROOT = Path(__file__).parents[3]
 RECURSIVE = {
     # A value's methods that show it.
     ("mslang.ir.program", "mslang.ir.print"),
-    # Functions that call each other: the extent of a symbol is an expression over symbols.
-    ("mslang.ir.arith.convert", "mslang.ir.arith.simplify"),
-    ("mslang.ir.arith.domain", "mslang.ir.arith.convert"),
-    ("mslang.ir.arith.size", "mslang.ir.arith.convert"),
-    ("mslang.ir.arith.table", "mslang.ir.arith.convert"),
 }
 """Imports inside of functions that close a circle, and why; the rest of the modules have an order."""
 
