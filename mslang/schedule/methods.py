@@ -162,43 +162,38 @@ class Methods:
         (result,) = self.apply("add_unit_loop", target, names=names)
         return result
 
-    def loop_partition(
-        self: Told, loop: Handle, sizes: Sequence[SizeLike | None], *, names: Sequence[str | None] = ()
-    ) -> tuple[Handle, ...]:
-        """Cut a loop into consecutive loops of given sizes.
+    def fission(self: Told, loop: Handle, after: Handle, *, names: Sequence[str | None] = ()) -> tuple[Handle, Handle]:
+        """Take a loop apart behind a statement of its body: one loop up to it, and one over the rest.
 
-        One size may be a hole: it becomes the rest of the extent. Without a hole a last loop runs what is left.
-
-        The new loops are `i_0`, `i_1`, …, each over a copy of the body, and are returned in order; the old handle is dead.
-        The first copy keeps the names of the loops and blocks below; those of the others end in the number of the loop
-        (`b_1`, `j_1`), and so does a buffer that each iteration has to itself. In all copies but the first a reduction that
-        is cut goes on with what the first began: its block says that it reads what it updates, and has no init where that
-        provably never runs. No block is put around the parts: they are loops like others.
+        `after` may stand deeper: the statement of the loop's body that holds it counts. To take several enclosing loops
+        apart, begin with the innermost. The new loops are named `i_0` and `i_1` and are returned; the old handle is dead.
 
         Before:
-            for i in 0..100 {
-                block b[x: 100 = i] { B[x] = A[x] }
+            for i in 0..64 {
+                block a[x: 64 = i] { T[x] = A[x] }
+                block b[x: 64 = i] { B[x] = T[x] }
             }
 
         After:
-            # let i0, i1 = i.loop_partition([64, _])
+            # let i0, i1 = i.fission(a)
             for i0 in 0..64 {
-                block b[x: 100 = i0] { B[x] = A[x] }
+                block a[x: 64 = i0] { T[x] = A[x] }
             }
-            for i1 in 0..36 {
-                block b_1[x: 100 = i1 + 64] { B[x] = A[x] }
+            for i1 in 0..64 {
+                block b[x: 64 = i1] { B[x] = T[x] }
             }
 
         Rejects:
             - a loop that is not serial, or that is annotated
-            - no size at all, or more than one hole
-            - a size that is not provably positive, or that depends on a loop
-            - sizes that do not provably leave at least one iteration for the rest
-            - a concurrent loop below, if its iterations would share a buffer
+            - a statement that is not under the loop in its scope, or after which nothing follows
+            - statements under the loop that stand in no block
+            - an iteration of the rest that may access what a later iteration of the first part accesses, where one of them
+              writes it; a buffer that each iteration fills for itself is no exception
 
-        Source: TVM loop_partition
+        Source: not in TVM
         """
-        return self.apply("loop_partition", loop, sizes, names=names)
+        result_0, result_1 = self.apply("fission", loop, after, names=names)
+        return result_0, result_1
 
     def merge(self: Told, *loops: Handle, names: Sequence[str | None] = ()) -> Handle:
         """Make one nest of several that stand side by side: its body is theirs, in their order.
@@ -238,38 +233,43 @@ class Methods:
         (result,) = self.apply("merge", *loops, names=names)
         return result
 
-    def fission(self: Told, loop: Handle, after: Handle, *, names: Sequence[str | None] = ()) -> tuple[Handle, Handle]:
-        """Take a loop apart behind a statement of its body: one loop up to it, and one over the rest.
+    def loop_partition(
+        self: Told, loop: Handle, sizes: Sequence[SizeLike | None], *, names: Sequence[str | None] = ()
+    ) -> tuple[Handle, ...]:
+        """Cut a loop into consecutive loops of given sizes.
 
-        `after` may stand deeper: the statement of the loop's body that holds it counts. To take several enclosing loops
-        apart, begin with the innermost. The new loops are named `i_0` and `i_1` and are returned; the old handle is dead.
+        One size may be a hole: it becomes the rest of the extent. Without a hole a last loop runs what is left.
+
+        The new loops are `i_0`, `i_1`, …, each over a copy of the body, and are returned in order; the old handle is dead.
+        The first copy keeps the names of the loops and blocks below; those of the others end in the number of the loop
+        (`b_1`, `j_1`), and so does a buffer that each iteration has to itself. In all copies but the first a reduction that
+        is cut goes on with what the first began: its block says that it reads what it updates, and has no init where that
+        provably never runs. No block is put around the parts: they are loops like others.
 
         Before:
-            for i in 0..64 {
-                block a[x: 64 = i] { T[x] = A[x] }
-                block b[x: 64 = i] { B[x] = T[x] }
+            for i in 0..100 {
+                block b[x: 100 = i] { B[x] = A[x] }
             }
 
         After:
-            # let i0, i1 = i.fission(a)
+            # let i0, i1 = i.loop_partition([64, _])
             for i0 in 0..64 {
-                block a[x: 64 = i0] { T[x] = A[x] }
+                block b[x: 100 = i0] { B[x] = A[x] }
             }
-            for i1 in 0..64 {
-                block b[x: 64 = i1] { B[x] = T[x] }
+            for i1 in 0..36 {
+                block b_1[x: 100 = i1 + 64] { B[x] = A[x] }
             }
 
         Rejects:
             - a loop that is not serial, or that is annotated
-            - a statement that is not under the loop in its scope, or after which nothing follows
-            - statements under the loop that stand in no block
-            - an iteration of the rest that may access what a later iteration of the first part accesses, where one of them
-              writes it; a buffer that each iteration fills for itself is no exception
+            - no size at all, or more than one hole
+            - a size that is not provably positive, or that depends on a loop
+            - sizes that do not provably leave at least one iteration for the rest
+            - a concurrent loop below, if its iterations would share a buffer
 
-        Source: not in TVM
+        Source: TVM loop_partition
         """
-        result_0, result_1 = self.apply("fission", loop, after, names=names)
-        return result_0, result_1
+        return self.apply("loop_partition", loop, sizes, names=names)
 
     def specialize(
         self: Told, loop: Handle, condition: Size | bool, *, names: Sequence[str | None] = ()
@@ -637,6 +637,102 @@ class Methods:
         """
         return self.apply("cache_index", block, scope, threshold=threshold, names=names)
 
+    def read_at(
+        self: Told,
+        block: Handle,
+        loop: Handle,
+        buffer: Handle,
+        scope: str = "global",
+        *,
+        names: Sequence[str | None] = (),
+    ) -> Handle:
+        """Copy what one iteration of a loop reads of a buffer into a new buffer.
+
+        All blocks under the loop that read the old one read that. The copy is a block `A_shared` under loops of its own,
+        before the first statement of the loop that reads the buffer; it has the annotation `auto_copy = 1` and is returned.
+        It copies the box of all that blocks under the loop read in one iteration. Blocks elsewhere read the old buffer.
+
+        Before:
+            for i0 in 0..8, i1 in 0..8 {
+                block b[i: 64 = i0 * 8 + i1] { B[i] = A[i] * 2.0 }
+            }
+
+        After:
+            # b.read_at(i0, A, shared)
+            for i0 in 0..8 {
+                for ax0 in 0..8 {
+                    block A_shared[ax0: 64 = i0 * 8 + ax0] {
+                        attr "auto_copy" = 1
+                        A_shared_1[ax0] = A[ax0]
+                    }
+                }
+                for i1 in 0..8 {
+                    block b[i: 64 = i0 * 8 + i1] { B[i] = A_shared_1[i] * 2.0 }
+                }
+            }
+
+        Rejects:
+            - an unknown storage scope
+            - a block that does not read the buffer, or a loop that is not above it or is vectorized
+            - a scope that is not a stage pipeline for the buffer, or a block under the loop that writes it after it is read
+              there
+            - a buffer that is accessed by another name, by a block under the loop that hides it, or outside of blocks
+            - elements that are not provably written before
+
+        Source: TVM read_at
+        """
+        (result,) = self.apply("read_at", block, loop, buffer, scope, names=names)
+        return result
+
+    def write_at(
+        self: Told,
+        block: Handle,
+        loop: Handle,
+        buffer: Handle,
+        scope: str = "global",
+        *,
+        names: Sequence[str | None] = (),
+    ) -> Handle:
+        """Let all blocks under a loop compute into a new buffer, and copy to the old one what one iteration has written.
+
+        The copy is a block `C_local` under loops of its own, after the last statement of the loop that writes the buffer;
+        it has the annotation `auto_copy = 1` and is returned. Blocks under the loop that read the buffer before then read
+        the new one.
+
+        Before:
+            for i0 in 0..8, i1 in 0..8 {
+                block b[i: 64 = i0 * 8 + i1] { B[i] = A[i] * 2.0 }
+            }
+
+        After:
+            # b.write_at(i0, B, local)
+            for i0 in 0..8 {
+                for i1 in 0..8 {
+                    block b[i: 64 = i0 * 8 + i1] { B_local_1[i] = A[i] * 2.0 }
+                }
+                for ax0 in 0..8 {
+                    block B_local[ax0: 64 = i0 * 8 + ax0] {
+                        attr "auto_copy" = 1
+                        B[ax0] = B_local_1[ax0]
+                    }
+                }
+            }
+
+        Rejects:
+            - an unknown storage scope
+            - a block that does not write the buffer, or a loop that is not above it or is vectorized
+            - a scope that is not a stage pipeline for the buffer, or a block under the loop that reads it after it is
+              written there last
+            - a buffer that is accessed by another name, by a block under the loop that hides it, or outside of blocks
+            - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
+              iteration; several that write different parts
+            - a block that reads what the same iteration has not provably written before
+
+        Source: TVM write_at
+        """
+        (result,) = self.apply("write_at", block, loop, buffer, scope, names=names)
+        return result
+
     def reindex(
         self: Told,
         block: Handle,
@@ -749,102 +845,6 @@ class Methods:
         Source: TVM reindex_cache_write
         """
         (result,) = self.apply("reindex_cache_write", block, buffer, scope, map, names=names)
-        return result
-
-    def read_at(
-        self: Told,
-        block: Handle,
-        loop: Handle,
-        buffer: Handle,
-        scope: str = "global",
-        *,
-        names: Sequence[str | None] = (),
-    ) -> Handle:
-        """Copy what one iteration of a loop reads of a buffer into a new buffer.
-
-        All blocks under the loop that read the old one read that. The copy is a block `A_shared` under loops of its own,
-        before the first statement of the loop that reads the buffer; it has the annotation `auto_copy = 1` and is returned.
-        It copies the box of all that blocks under the loop read in one iteration. Blocks elsewhere read the old buffer.
-
-        Before:
-            for i0 in 0..8, i1 in 0..8 {
-                block b[i: 64 = i0 * 8 + i1] { B[i] = A[i] * 2.0 }
-            }
-
-        After:
-            # b.read_at(i0, A, shared)
-            for i0 in 0..8 {
-                for ax0 in 0..8 {
-                    block A_shared[ax0: 64 = i0 * 8 + ax0] {
-                        attr "auto_copy" = 1
-                        A_shared_1[ax0] = A[ax0]
-                    }
-                }
-                for i1 in 0..8 {
-                    block b[i: 64 = i0 * 8 + i1] { B[i] = A_shared_1[i] * 2.0 }
-                }
-            }
-
-        Rejects:
-            - an unknown storage scope
-            - a block that does not read the buffer, or a loop that is not above it or is vectorized
-            - a scope that is not a stage pipeline for the buffer, or a block under the loop that writes it after it is read
-              there
-            - a buffer that is accessed by another name, by a block under the loop that hides it, or outside of blocks
-            - elements that are not provably written before
-
-        Source: TVM read_at
-        """
-        (result,) = self.apply("read_at", block, loop, buffer, scope, names=names)
-        return result
-
-    def write_at(
-        self: Told,
-        block: Handle,
-        loop: Handle,
-        buffer: Handle,
-        scope: str = "global",
-        *,
-        names: Sequence[str | None] = (),
-    ) -> Handle:
-        """Let all blocks under a loop compute into a new buffer, and copy to the old one what one iteration has written.
-
-        The copy is a block `C_local` under loops of its own, after the last statement of the loop that writes the buffer;
-        it has the annotation `auto_copy = 1` and is returned. Blocks under the loop that read the buffer before then read
-        the new one.
-
-        Before:
-            for i0 in 0..8, i1 in 0..8 {
-                block b[i: 64 = i0 * 8 + i1] { B[i] = A[i] * 2.0 }
-            }
-
-        After:
-            # b.write_at(i0, B, local)
-            for i0 in 0..8 {
-                for i1 in 0..8 {
-                    block b[i: 64 = i0 * 8 + i1] { B_local_1[i] = A[i] * 2.0 }
-                }
-                for ax0 in 0..8 {
-                    block B_local[ax0: 64 = i0 * 8 + ax0] {
-                        attr "auto_copy" = 1
-                        B[ax0] = B_local_1[ax0]
-                    }
-                }
-            }
-
-        Rejects:
-            - an unknown storage scope
-            - a block that does not write the buffer, or a loop that is not above it or is vectorized
-            - a scope that is not a stage pipeline for the buffer, or a block under the loop that reads it after it is
-              written there last
-            - a buffer that is accessed by another name, by a block under the loop that hides it, or outside of blocks
-            - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
-              iteration; several that write different parts
-            - a block that reads what the same iteration has not provably written before
-
-        Source: TVM write_at
-        """
-        (result,) = self.apply("write_at", block, loop, buffer, scope, names=names)
         return result
 
     def compute_at(self: Told, block: Handle, loop: Handle | Location, *, index: int = -1) -> None:
@@ -977,6 +977,41 @@ class Methods:
         """
         self.apply("compute_inline", block)
 
+    def fuse_reduction_epilogue(self: Told, block: Handle, epilogue: Handle) -> None:
+        """Put what follows a reduction into the reduction; the epilogue and the buffer between the two go.
+
+        The reduction keeps its name and its loops, and stores what the epilogue stored. Only what keeps the result is
+        fused: an addition after a sum and a multiplication after a product (the reduction starts from it), a minimum or
+        maximum after a minimum or maximum, and chains of these. Floating-point sums and products are rounded in another
+        order.
+
+        Before:
+            block mm[i: 64, j: 64 | k: 64] { T[i, j] += A[i, k] * B[k, j] }
+            block bias[i: 64, j: 64] { C[i, j] = T[i, j] + b[j] }
+
+        After:
+            # mm.fuse_reduction_epilogue(bias)
+            block mm[i: 64, j: 64 | k: 64] {
+                init { C[i, j] = b[j] }
+                C[i, j] += A[i, k] * B[k, j]
+            }
+
+        Rejects:
+            - a block that is not a reduction block, or updates more than one buffer or in another way than a sum, product,
+              minimum or maximum
+            - an epilogue that is not complete, or does anything but one store (`let`s apart)
+            - an epilogue that does not read the reduction's result once, or is not its only reader
+            - a result that is an output of its scope, or read through a view
+            - an epilogue that does not run for just the elements that the reduction makes
+            - an operation after the reduction that is not the same done within it, such as max(sum, 0): each partial sum
+              would be clipped
+            - another block that writes what the epilogue reads after the reduction, or reads what it writes before it, also
+              in another iteration of a loop around both
+
+        Source: TVM fuse_reduction_epilogue
+        """
+        self.apply("fuse_reduction_epilogue", block, epilogue)
+
     def reverse_compute_inline(self: Told, block: Handle) -> None:
         """Put a block's formula into the block that produces what it reads; block and buffer go.
 
@@ -1013,40 +1048,43 @@ class Methods:
         """
         self.apply("reverse_compute_inline", block)
 
-    def fuse_reduction_epilogue(self: Told, block: Handle, epilogue: Handle) -> None:
-        """Put what follows a reduction into the reduction; the epilogue and the buffer between the two go.
+    def atomic(self: Told, block: Handle) -> None:
+        """Make the updates of a block atomic.
 
-        The reduction keeps its name and its loops, and stores what the epilogue stored. Only what keeps the result is
-        fused: an addition after a sum and a multiplication after a product (the reduction starts from it), a minimum or
-        maximum after a minimum or maximum, and chains of these. Floating-point sums and products are rounded in another
-        order.
+        Then `bind` may give iterations that update the same elements to different blocks and threads of a GPU.
+        What the updates start from must be computed before, in a launch of its own: `decompose_reduction` at the outermost
+        loop. Threads of a block that share out the reduction first combine what they have, and one of them updates.
+
+        Sums of floats are rounded in the order in which updates happen to arrive, which differs from run to run: results
+        are not reproducible to the last bit. Integers, minima and maxima are exact.
 
         Before:
-            block mm[i: 64, j: 64 | k: 64] { T[i, j] += A[i, k] * B[k, j] }
-            block bias[i: 64, j: 64] { C[i, j] = T[i, j] + b[j] }
+            for k in 0..64 {
+                block s[| y: 64 = k] {
+                    init {}
+                    S[0] += A[y]
+                }
+            }
 
         After:
-            # mm.fuse_reduction_epilogue(bias)
-            block mm[i: 64, j: 64 | k: 64] {
-                init { C[i, j] = b[j] }
-                C[i, j] += A[i, k] * B[k, j]
+            # s.atomic()
+            for k in 0..64 {
+                block s[| y: 64 = k] {
+                    init {}
+                    attr "atomic" = true
+                    S[0] += A[y]
+                }
             }
 
         Rejects:
-            - a block that is not a reduction block, or updates more than one buffer or in another way than a sum, product,
-              minimum or maximum
-            - an epilogue that is not complete, or does anything but one store (`let`s apart)
-            - an epilogue that does not read the reduction's result once, or is not its only reader
-            - a result that is an output of its scope, or read through a view
-            - an epilogue that does not run for just the elements that the reduction makes
-            - an operation after the reduction that is not the same done within it, such as max(sum, 0): each partial sum
-              would be clipped
-            - another block that writes what the epilogue reads after the reduction, or reads what it writes before it, also
-              in another iteration of a loop around both
+            - a block with an init
+            - a block that does anything but one update of one element: `x += value`, or `x = min(x, value)`, or `max`
+            - a value or an index that depends on the buffer that is updated
+            - a buffer that is a view, or in memory that threads do not share
 
-        Source: TVM fuse_reduction_epilogue
+        Source: Halide Func::atomic
         """
-        self.apply("fuse_reduction_epilogue", block, epilogue)
+        self.apply("atomic", block)
 
     def decompose_reduction(self: Told, block: Handle, loop: Handle, *, names: Sequence[str | None] = ()) -> Handle:
         """Move the initialisation of a reduction into a nest of its own, in front of a loop.
@@ -1089,44 +1127,6 @@ class Methods:
         """
         (result,) = self.apply("decompose_reduction", block, loop, names=names)
         return result
-
-    def atomic(self: Told, block: Handle) -> None:
-        """Make the updates of a block atomic.
-
-        Then `bind` may give iterations that update the same elements to different blocks and threads of a GPU.
-        What the updates start from must be computed before, in a launch of its own: `decompose_reduction` at the outermost
-        loop. Threads of a block that share out the reduction first combine what they have, and one of them updates.
-
-        Sums of floats are rounded in the order in which updates happen to arrive, which differs from run to run: results
-        are not reproducible to the last bit. Integers, minima and maxima are exact.
-
-        Before:
-            for k in 0..64 {
-                block s[| y: 64 = k] {
-                    init {}
-                    S[0] += A[y]
-                }
-            }
-
-        After:
-            # s.atomic()
-            for k in 0..64 {
-                block s[| y: 64 = k] {
-                    init {}
-                    attr "atomic" = true
-                    S[0] += A[y]
-                }
-            }
-
-        Rejects:
-            - a block with an init
-            - a block that does anything but one update of one element: `x += value`, or `x = min(x, value)`, or `max`
-            - a value or an index that depends on the buffer that is updated
-            - a buffer that is a view, or in memory that threads do not share
-
-        Source: Halide Func::atomic
-        """
-        self.apply("atomic", block)
 
     def rfactor(self: Told, loop: Handle, axis: int = 0, *, names: Sequence[str | None] = ()) -> Handle:
         """Take a reduction apart along a loop, into partial results and a reduction of these.
@@ -1308,138 +1308,6 @@ class Methods:
         (result,) = self.apply("blockize", target, names=names)
         return result
 
-    def tensorize(self: Told, target: Handle, intrin: str | Intrin) -> None:
-        """Let an instruction do what a block of blocks, or what stands under a loop, does.
-
-        What stands under a loop is made a block first (`blockize`); a block that holds no other is tiled first, as
-        `tensorize_mapping` tiles it. What the block does must then be what the description of the intrinsic says: the same
-        statements, over the same kinds and numbers of iterations (in any order where it is one nest), of elements of the
-        same types, in the scopes and with the strides that the description asks for. Each of its parameters becomes a view
-        of the part of the buffer that stands in its place.
-
-        An implementation as a program takes the place of the body. Of implementations as text the program keeps the text,
-        and the block the description as its body, which is what it means: so it is interpreted, and so it runs wherever
-        the text is not for. An init of the block stays.
-
-        Before:
-            for i0 in 0..4 {
-                block b_o[i_o: 4 = i0] {
-                    reads A[i_o * 16 .. i_o * 16 + 16]
-                    writes B[i_o * 16 .. i_o * 16 + 16]
-                    for i1 in 0..16 {
-                        block b[i: 64 = i_o * 16 + i1] { B[i] = A[i] }
-                    }
-                }
-            }
-
-        After:
-            # b_o.tensorize(copy_16), which is a program; of a text the block would say attr "intrin" = "copy_16"
-            for i0 in 0..4 {
-                block b_o[i_o: 4 = i0] {
-                    view src: f32[16] = A[i_o * 16 .. i_o * 16 + 16]
-                    view dst: f32[16] = B[i_o * 16 .. i_o * 16 + 16]
-                    reads A[i_o * 16 .. i_o * 16 + 16]
-                    writes B[i_o * 16 .. i_o * 16 + 16]
-                    for x in 0..16 {
-                        block copy[x: 16 = x] { dst[x] = src[x] }
-                    }
-                }
-            }
-
-        Rejects:
-            - a loop that `blockize` rejects, a block that cannot be tiled
-            - a block that is an instruction already
-            - whatever is not as described: the number of statements, the number or the kind of iterations, an operation, an
-              element type, a scope, a stride, an alignment, an index, an init, a guard inside the tile (`why` says what
-              was expected and what was found)
-            - an operand that is written and may share elements with another one
-
-        Source: TVM tensorize
-        """
-        self.apply("tensorize", target, intrin)
-
-    def reorder_block_iter_var(self: Told, block: Handle, order: Sequence[object]) -> None:
-        """Permute the axes of a block: axis `order[k]` comes to stand at place `k`.
-
-        The loops stay as they are. Only what goes by the order of axes sees a difference: `tensorize`, a layout map.
-
-        Before:
-            for i in 0..8, j in 0..4 { block b[x: 8 = i, y: 4 = j] { B[x, y] = A[x, y] } }
-
-        After:
-            # b.reorder_block_iter_var([1, 0])
-            for i in 0..8, j in 0..4 { block b[y: 4 = j, x: 8 = i] { B[x, y] = A[x, y] } }
-
-        Rejects:
-            - a list that does not name each axis once, by its number from 0
-
-        Source: TVM reorder_block_iter_var
-        """
-        self.apply("reorder_block_iter_var", block, order)
-
-    def transform_block_layout(self: Told, block: Handle, map: IndexMap) -> None:
-        """Give a block other axes, computed from its own by an index map, and loops over them.
-
-        Axis `i // 4` is called `i_0` and `i % 4` is `i_1`, one of several axes `i_j_fused`, and one that only changes place
-        keeps its name; the loops are called after them. Their order is that of the map's results. They are serial: marks of
-        the old loops, and annotations, go with these.
-
-        Before:
-            for i in 0..8, j in 0..4 { block b[x: 8 = i, y: 4 = j] { B[x, y] = A[x, y] } }
-
-        After:
-            # b.transform_block_layout(fn (x, y) -> [x * 4 + y])
-            for x_y_fused in 0..32 {
-                block b[v: 32 = x_y_fused] { B[v // 4, v % 4] = A[v // 4, v % 4] }
-            }
-
-        Rejects:
-            - a map that takes another number of indices than the block has axes, or uses other names than its own
-            - a block that is not alone in a nest of loops, one for each axis and none bound to threads
-            - a scan or opaque axis, or a reduction that must keep its order: its iterations have an order
-            - a map that is not known to be one to one, and onto a box from 0
-            - a new axis of both spatial and reduction axes
-
-        Source: TVM transform_block_layout
-        """
-        self.apply("transform_block_layout", block, map)
-
-    def change_signedness(
-        self: Told, block: Handle, buffer: Handle, *, names: Sequence[str | None] = ()
-    ) -> tuple[Handle, Handle]:
-        """Let a sum of integer products read one operand with the other signedness, and start from what compensates that.
-
-        `a * b` is `(a + 128) * b - 128 * b`: the operand is copied with 128 (half the range of its type) added, so that i8
-        becomes u8; or subtracted, so that u8 becomes i8. What that adds is the sum of the other operand times that number.
-        It is computed once, by a block of its own, and the reduction starts from it. So instructions for unsigned by
-        signed bytes multiply signed by signed ones. Integers wrap, so results are equal bit by bit.
-
-        Returns the block that copies and the block that sums the other operand up.
-
-        Before:
-            block mm[i: 64, j: 64 | k: 64] { C[i, j] += i32(A[i, k]) * i32(B[k, j]) }
-
-        After:
-            # mm.change_signedness(A)
-            block A_global[ax0: 64, ax1: 64] { A_global_1[ax0, ax1] = u8(i32(A[ax0, ax1]) + 128) }
-            block mm_sum[j: 64 | k: 64] { mm_sum_1[j] += i32(B[k, j]) }
-            block mm[i: 64, j: 64 | k: 64] {
-                init { C[i, j] = -128 * mm_sum_1[j] }
-                C[i, j] += i32(A_global_1[i, k]) * i32(B[k, j])
-            }
-
-        Rejects:
-            - a block that is not a reduction block, or is not one sum of products of integers
-            - a buffer that is not one factor of the product, of an integer type, converted or not, and read once
-            - a block inside another, or one that does not provably run for all values of its axes
-            - another block of the nest that writes what the other factor reads
-            - what `cache_read` refuses
-
-        Source: oneDNN's compensation of products of signed bytes
-        """
-        result_0, result_1 = self.apply("change_signedness", block, buffer, names=names)
-        return result_0, result_1
-
     def annotate_buffer_access(
         self: Told, block: Handle, buffer: Handle, access: Literal["read", "write"], map: IndexMap
     ) -> None:
@@ -1501,6 +1369,180 @@ class Methods:
         """
         self.apply("unsafe_hide_buffer_access", block, access, buffers)
 
+    def tensorize(self: Told, target: Handle, intrin: str | Intrin) -> None:
+        """Let an instruction do what a block of blocks, or what stands under a loop, does.
+
+        What stands under a loop is made a block first (`blockize`); a block that holds no other is tiled first, as
+        `tensorize_mapping` tiles it. What the block does must then be what the description of the intrinsic says: the same
+        statements, over the same kinds and numbers of iterations (in any order where it is one nest), of elements of the
+        same types, in the scopes and with the strides that the description asks for. Each of its parameters becomes a view
+        of the part of the buffer that stands in its place.
+
+        An implementation as a program takes the place of the body. Of implementations as text the program keeps the text,
+        and the block the description as its body, which is what it means: so it is interpreted, and so it runs wherever
+        the text is not for. An init of the block stays.
+
+        Before:
+            for i0 in 0..4 {
+                block b_o[i_o: 4 = i0] {
+                    reads A[i_o * 16 .. i_o * 16 + 16]
+                    writes B[i_o * 16 .. i_o * 16 + 16]
+                    for i1 in 0..16 {
+                        block b[i: 64 = i_o * 16 + i1] { B[i] = A[i] }
+                    }
+                }
+            }
+
+        After:
+            # b_o.tensorize(copy_16), which is a program; of a text the block would say attr "intrin" = "copy_16"
+            for i0 in 0..4 {
+                block b_o[i_o: 4 = i0] {
+                    view src: f32[16] = A[i_o * 16 .. i_o * 16 + 16]
+                    view dst: f32[16] = B[i_o * 16 .. i_o * 16 + 16]
+                    reads A[i_o * 16 .. i_o * 16 + 16]
+                    writes B[i_o * 16 .. i_o * 16 + 16]
+                    for x in 0..16 {
+                        block copy[x: 16 = x] { dst[x] = src[x] }
+                    }
+                }
+            }
+
+        Rejects:
+            - a loop that `blockize` rejects, a block that cannot be tiled
+            - a block that is an instruction already
+            - whatever is not as described: the number of statements, the number or the kind of iterations, an operation, an
+              element type, a scope, a stride, an alignment, an index, an init, a guard inside the tile (`why` says what
+              was expected and what was found)
+            - an operand that is written and may share elements with another one
+
+        Source: TVM tensorize
+        """
+        self.apply("tensorize", target, intrin)
+
+    def transform_block_layout(self: Told, block: Handle, map: IndexMap) -> None:
+        """Give a block other axes, computed from its own by an index map, and loops over them.
+
+        Axis `i // 4` is called `i_0` and `i % 4` is `i_1`, one of several axes `i_j_fused`, and one that only changes place
+        keeps its name; the loops are called after them. Their order is that of the map's results. They are serial: marks of
+        the old loops, and annotations, go with these.
+
+        Before:
+            for i in 0..8, j in 0..4 { block b[x: 8 = i, y: 4 = j] { B[x, y] = A[x, y] } }
+
+        After:
+            # b.transform_block_layout(fn (x, y) -> [x * 4 + y])
+            for x_y_fused in 0..32 {
+                block b[v: 32 = x_y_fused] { B[v // 4, v % 4] = A[v // 4, v % 4] }
+            }
+
+        Rejects:
+            - a map that takes another number of indices than the block has axes, or uses other names than its own
+            - a block that is not alone in a nest of loops, one for each axis and none bound to threads
+            - a scan or opaque axis, or a reduction that must keep its order: its iterations have an order
+            - a map that is not known to be one to one, and onto a box from 0
+            - a new axis of both spatial and reduction axes
+
+        Source: TVM transform_block_layout
+        """
+        self.apply("transform_block_layout", block, map)
+
+    def reorder_block_iter_var(self: Told, block: Handle, order: Sequence[object]) -> None:
+        """Permute the axes of a block: axis `order[k]` comes to stand at place `k`.
+
+        The loops stay as they are. Only what goes by the order of axes sees a difference: `tensorize`, a layout map.
+
+        Before:
+            for i in 0..8, j in 0..4 { block b[x: 8 = i, y: 4 = j] { B[x, y] = A[x, y] } }
+
+        After:
+            # b.reorder_block_iter_var([1, 0])
+            for i in 0..8, j in 0..4 { block b[y: 4 = j, x: 8 = i] { B[x, y] = A[x, y] } }
+
+        Rejects:
+            - a list that does not name each axis once, by its number from 0
+
+        Source: TVM reorder_block_iter_var
+        """
+        self.apply("reorder_block_iter_var", block, order)
+
+    def prefetch(self: Told, loop: Handle, buffer: Handle, ahead: SizeLike) -> None:
+        """Have each iteration of a loop fetch what the iteration `ahead` later reads of a buffer.
+
+        The cache lines are requested by prefetch instructions, which do not change results; addresses outside of the buffer
+        are harmless. It pays where the processor does not predict the addresses, or too late: panels of a product that are
+        read from the L2 cache, or a table that is read at loaded indices (`t[idx[i]]`). Such an index is loaded for the
+        prefetch, of the last iteration at most. Lines whose addresses depend on an inner loop are left out, unless that
+        loop is unrolled or vectorized.
+
+        The loop gets the annotation `prefetch.BUFFER`, so `ahead` may be drawn; 0 fetches nothing. On GPUs it has no
+        effect. A second `prefetch` of the same buffer replaces the distance.
+
+        Before:
+            for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
+
+        After:
+            # i.prefetch(A, ahead = 8)
+            for i in 0..64 @ serial("prefetch.A" = i64(8)) { block b[x: 64 = i] { B[x] = A[x] } }
+
+        Rejects:
+            - a distance that depends on a loop, or is not provably 0 or more
+            - a loop in which the buffer is not read
+            - a loop whose iterations do not follow one another: parallel, vectorized, or bound to threads
+            - a buffer in registers (scope `local`)
+
+        Source: Halide prefetch, TVM Stage.prefetch
+        """
+        self.apply("prefetch", loop, buffer, ahead)
+
+    def rolling_buffer(self: Told, block: Handle, buffer: Handle) -> None:
+        """Keep of a buffer only what one iteration of a loop needs, and compute in each only what the one before has not.
+
+        The loop is the outermost one whose iterations overlap in what they need of the buffer: along one dimension
+        iteration `i` needs `i * s .. i * s + n`, with `n > s`, or begins at `i * s // d`, so that it gets on by less than
+        `n`. The dimension becomes `n` elements used in turn: each index `x` becomes `x % n`. The block runs only for
+        elements that are new in the iteration, all of them in the first; so it does along every other dimension in which
+        iterations of another loop overlap. The axes concerned become opaque: their order means something now.
+
+        Before:
+            alloc T: f32[18]
+            for i in 0..16 {
+                for x in 0..3 {
+                    block a[v: 18 = i + x] { T[v] = A[v] * 2.0 }
+                }
+                block b[v: 16 = i] { B[v] = T[v] + T[v + 1] + T[v + 2] }
+            }
+
+        After:
+            # a.rolling_buffer(T)
+            alloc T: f32[3]
+            for i in 0..16 {
+                for x in 0..3 {
+                    block a[v: 18 @ opaque = i + x] {
+                        where i < 1 or 2 <= v - i
+                        T[v % 3] = A[v] * 2.0
+                    }
+                }
+                block b[v: 16 = i] {
+                    reads T[0..3]
+                    B[v] = T[v % 3] + T[(v + 1) % 3] + T[(v + 2) % 3]
+                }
+            }
+
+        Rejects:
+            - a block that does not write the buffer, or that writes an output of its scope
+            - a buffer that is read before it is written, has other writers, or is used outside of blocks, through a view,
+              by a block that hides it, or by no block
+            - a block that holds other blocks, of which an axis is called like one of the loops
+            - a block and readers that stand in no loop together
+            - no dimension of which iterations of a loop around them need overlapping parts, at a distance and of a size
+              that are the same in all iterations
+            - loops around them, from that one on, that do not run one iteration after the other
+            - elements that are not provably computed in each iteration, or that are computed from what changes meanwhile
+
+        Source: TVM rolling_buffer
+        """
+        self.apply("rolling_buffer", block, buffer)
+
     def set_scope(self: Told, block: Handle, buffer: Handle, scope: str) -> None:
         """Move a buffer that the program allocates to another memory; views of it go with it.
 
@@ -1558,35 +1600,6 @@ class Methods:
         Source: TVM storage_align
         """
         self.apply("storage_align", block, axis, factor, offset, buffer=buffer)
-
-    def prefetch(self: Told, loop: Handle, buffer: Handle, ahead: SizeLike) -> None:
-        """Have each iteration of a loop fetch what the iteration `ahead` later reads of a buffer.
-
-        The cache lines are requested by prefetch instructions, which do not change results; addresses outside of the buffer
-        are harmless. It pays where the processor does not predict the addresses, or too late: panels of a product that are
-        read from the L2 cache, or a table that is read at loaded indices (`t[idx[i]]`). Such an index is loaded for the
-        prefetch, of the last iteration at most. Lines whose addresses depend on an inner loop are left out, unless that
-        loop is unrolled or vectorized.
-
-        The loop gets the annotation `prefetch.BUFFER`, so `ahead` may be drawn; 0 fetches nothing. On GPUs it has no
-        effect. A second `prefetch` of the same buffer replaces the distance.
-
-        Before:
-            for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
-
-        After:
-            # i.prefetch(A, ahead = 8)
-            for i in 0..64 @ serial("prefetch.A" = i64(8)) { block b[x: 64 = i] { B[x] = A[x] } }
-
-        Rejects:
-            - a distance that depends on a loop, or is not provably 0 or more
-            - a loop in which the buffer is not read
-            - a loop whose iterations do not follow one another: parallel, vectorized, or bound to threads
-            - a buffer in registers (scope `local`)
-
-        Source: Halide prefetch, TVM Stage.prefetch
-        """
-        self.apply("prefetch", loop, buffer, ahead)
 
     def stream(self: Told, block: Handle, buffer: Handle, *, on: SizeLike | None = None) -> None:
         """Have what a block stores to a buffer go to memory past the caches.
@@ -1652,54 +1665,110 @@ class Methods:
         """
         self.apply("unsafe_set_dtype", block, buffer, dtype)
 
-    def rolling_buffer(self: Told, block: Handle, buffer: Handle) -> None:
-        """Keep of a buffer only what one iteration of a loop needs, and compute in each only what the one before has not.
+    def change_signedness(
+        self: Told, block: Handle, buffer: Handle, *, names: Sequence[str | None] = ()
+    ) -> tuple[Handle, Handle]:
+        """Let a sum of integer products read one operand with the other signedness, and start from what compensates that.
 
-        The loop is the outermost one whose iterations overlap in what they need of the buffer: along one dimension
-        iteration `i` needs `i * s .. i * s + n`, with `n > s`, or begins at `i * s // d`, so that it gets on by less than
-        `n`. The dimension becomes `n` elements used in turn: each index `x` becomes `x % n`. The block runs only for
-        elements that are new in the iteration, all of them in the first; so it does along every other dimension in which
-        iterations of another loop overlap. The axes concerned become opaque: their order means something now.
+        `a * b` is `(a + 128) * b - 128 * b`: the operand is copied with 128 (half the range of its type) added, so that i8
+        becomes u8; or subtracted, so that u8 becomes i8. What that adds is the sum of the other operand times that number.
+        It is computed once, by a block of its own, and the reduction starts from it. So instructions for unsigned by
+        signed bytes multiply signed by signed ones. Integers wrap, so results are equal bit by bit.
+
+        Returns the block that copies and the block that sums the other operand up.
 
         Before:
-            alloc T: f32[18]
-            for i in 0..16 {
-                for x in 0..3 {
-                    block a[v: 18 = i + x] { T[v] = A[v] * 2.0 }
-                }
-                block b[v: 16 = i] { B[v] = T[v] + T[v + 1] + T[v + 2] }
-            }
+            block mm[i: 64, j: 64 | k: 64] { C[i, j] += i32(A[i, k]) * i32(B[k, j]) }
 
         After:
-            # a.rolling_buffer(T)
-            alloc T: f32[3]
-            for i in 0..16 {
-                for x in 0..3 {
-                    block a[v: 18 @ opaque = i + x] {
-                        where i < 1 or 2 <= v - i
-                        T[v % 3] = A[v] * 2.0
-                    }
-                }
-                block b[v: 16 = i] {
-                    reads T[0..3]
-                    B[v] = T[v % 3] + T[(v + 1) % 3] + T[(v + 2) % 3]
-                }
+            # mm.change_signedness(A)
+            block A_global[ax0: 64, ax1: 64] { A_global_1[ax0, ax1] = u8(i32(A[ax0, ax1]) + 128) }
+            block mm_sum[j: 64 | k: 64] { mm_sum_1[j] += i32(B[k, j]) }
+            block mm[i: 64, j: 64 | k: 64] {
+                init { C[i, j] = -128 * mm_sum_1[j] }
+                C[i, j] += i32(A_global_1[i, k]) * i32(B[k, j])
             }
 
         Rejects:
-            - a block that does not write the buffer, or that writes an output of its scope
-            - a buffer that is read before it is written, has other writers, or is used outside of blocks, through a view,
-              by a block that hides it, or by no block
-            - a block that holds other blocks, of which an axis is called like one of the loops
-            - a block and readers that stand in no loop together
-            - no dimension of which iterations of a loop around them need overlapping parts, at a distance and of a size
-              that are the same in all iterations
-            - loops around them, from that one on, that do not run one iteration after the other
-            - elements that are not provably computed in each iteration, or that are computed from what changes meanwhile
+            - a block that is not a reduction block, or is not one sum of products of integers
+            - a buffer that is not one factor of the product, of an integer type, converted or not, and read once
+            - a block inside another, or one that does not provably run for all values of its axes
+            - another block of the nest that writes what the other factor reads
+            - what `cache_read` refuses
 
-        Source: TVM rolling_buffer
+        Source: oneDNN's compensation of products of signed bytes
         """
-        self.apply("rolling_buffer", block, buffer)
+        result_0, result_1 = self.apply("change_signedness", block, buffer, names=names)
+        return result_0, result_1
+
+    def decompose_padding(self: Told, block: Handle, loop: Handle, *, names: Sequence[str | None] = ()) -> Handle:
+        """Make two blocks of one that pads: one fills everything with the constant, the other copies what lies inside.
+
+        The filling block is `pad_const`, and is returned; it stands in front of `loop`, under loops like those at and under
+        it. The old block keeps its handle. Loops that run over just one axis of it run over what lies inside only; other
+        axes get a predicate.
+
+        Before:
+            block pad[i: 10] { P[i] = select(1 <= i and i < 9, A[i - 1], 0.0) }
+
+        After:
+            # pad.decompose_padding(i)
+            for i_const in 0..10 {
+                block pad_const[i: 10 = i_const] { P[i] = 0.0 }
+            }
+            for i in 0..8 {
+                block pad[i: 8 = i] { P[i + 1] = A[i] }
+            }
+
+        Rejects:
+            - a loop that is not above the block in its scope, or that stands above something else than loops
+            - a block that is not complete; others may write its buffer, too, if none of these stands under the loop, and no
+              reader
+            - a body that is not one store of a `select` with a number as its last part (`let`s apart)
+            - a condition that is always true
+            - a condition that does not bound one axis, alone and with step 1, by a size
+            - bounds between which there is not provably anything
+            - a reader under the loop that may read what is not written before in the same iteration
+            - a block under the loop that writes what the predicate of the block, or the bounds of a loop, read
+
+        Source: TVM decompose_padding
+        """
+        (result,) = self.apply("decompose_padding", block, loop, names=names)
+        return result
+
+    def pad_einsum(self: Told, block: Handle, padding: Sequence[object]) -> None:
+        """Round the extents of a product of tensors up, on padded copies of what it reads and writes.
+
+        `padding` has a number for each axis; its extent becomes a multiple of that. What is added to the buffers read is
+        such that it changes nothing: zeros for a sum of products, the lowest value for a maximum. The copies are blocks
+        `A_pad`, `B_pad` in front of the nest and `C_pad` behind it, with buffers `A_pad_1` and so on; buffers that need no
+        padding are used as they are. Other blocks of the nest read what is written where it is now.
+
+        A loop that runs over all values of one axis alone, and of no other block, runs over the iterations added, too.
+        Other axes get the larger domain, and the buffers with them, but no iterations.
+
+        Before:
+            block mm[i: 6, j: 8 | k: 10] { C[i, j] += A[i, k] * B[k, j] }
+
+        After:
+            # mm.pad_einsum([1, 1, 4])
+            block A_pad[ax0: 6, ax1: 12] { A_pad_1[ax0, ax1] = select(ax1 < 10, A[ax0, ax1], 0.0) }
+            block B_pad[ax0: 12, ax1: 8] { B_pad_1[ax0, ax1] = select(ax0 < 10, B[ax0, ax1], 0.0) }
+            block mm[i: 6, j: 8 | k: 12] { C[i, j] += A_pad_1[i, k] * B_pad_1[k, j] }
+
+        Rejects:
+            - not one number above 0 for each axis
+            - a block that is neither complete nor a reduction block (other writers apart), holds more than stores, divides
+              whole numbers by what is read, or uses a buffer at two indices or for reading and writing
+            - an index that is neither an axis nor a number
+            - a block inside another; if it is written to a copy, one that does not provably run for all values of its axes
+            - another block of the nest that writes a buffer that is copied, or reads it before it is written there
+            - a spatial axis with iterations added that does not index what is written
+            - a reduction in which what is added would count: no fill of the buffers makes it vanish
+
+        Source: TVM pad_einsum
+        """
+        self.apply("pad_einsum", block, padding)
 
     def transform_layout(
         self: Told,
@@ -1746,75 +1815,6 @@ class Methods:
         Source: TVM transform_layout
         """
         self.apply("transform_layout", block, buffer, map, pad=pad, assume_injective=assume_injective)
-
-    def pad_einsum(self: Told, block: Handle, padding: Sequence[object]) -> None:
-        """Round the extents of a product of tensors up, on padded copies of what it reads and writes.
-
-        `padding` has a number for each axis; its extent becomes a multiple of that. What is added to the buffers read is
-        such that it changes nothing: zeros for a sum of products, the lowest value for a maximum. The copies are blocks
-        `A_pad`, `B_pad` in front of the nest and `C_pad` behind it, with buffers `A_pad_1` and so on; buffers that need no
-        padding are used as they are. Other blocks of the nest read what is written where it is now.
-
-        A loop that runs over all values of one axis alone, and of no other block, runs over the iterations added, too.
-        Other axes get the larger domain, and the buffers with them, but no iterations.
-
-        Before:
-            block mm[i: 6, j: 8 | k: 10] { C[i, j] += A[i, k] * B[k, j] }
-
-        After:
-            # mm.pad_einsum([1, 1, 4])
-            block A_pad[ax0: 6, ax1: 12] { A_pad_1[ax0, ax1] = select(ax1 < 10, A[ax0, ax1], 0.0) }
-            block B_pad[ax0: 12, ax1: 8] { B_pad_1[ax0, ax1] = select(ax0 < 10, B[ax0, ax1], 0.0) }
-            block mm[i: 6, j: 8 | k: 12] { C[i, j] += A_pad_1[i, k] * B_pad_1[k, j] }
-
-        Rejects:
-            - not one number above 0 for each axis
-            - a block that is neither complete nor a reduction block (other writers apart), holds more than stores, divides
-              whole numbers by what is read, or uses a buffer at two indices or for reading and writing
-            - an index that is neither an axis nor a number
-            - a block inside another; if it is written to a copy, one that does not provably run for all values of its axes
-            - another block of the nest that writes a buffer that is copied, or reads it before it is written there
-            - a spatial axis with iterations added that does not index what is written
-            - a reduction in which what is added would count: no fill of the buffers makes it vanish
-
-        Source: TVM pad_einsum
-        """
-        self.apply("pad_einsum", block, padding)
-
-    def decompose_padding(self: Told, block: Handle, loop: Handle, *, names: Sequence[str | None] = ()) -> Handle:
-        """Make two blocks of one that pads: one fills everything with the constant, the other copies what lies inside.
-
-        The filling block is `pad_const`, and is returned; it stands in front of `loop`, under loops like those at and under
-        it. The old block keeps its handle. Loops that run over just one axis of it run over what lies inside only; other
-        axes get a predicate.
-
-        Before:
-            block pad[i: 10] { P[i] = select(1 <= i and i < 9, A[i - 1], 0.0) }
-
-        After:
-            # pad.decompose_padding(i)
-            for i_const in 0..10 {
-                block pad_const[i: 10 = i_const] { P[i] = 0.0 }
-            }
-            for i in 0..8 {
-                block pad[i: 8 = i] { P[i + 1] = A[i] }
-            }
-
-        Rejects:
-            - a loop that is not above the block in its scope, or that stands above something else than loops
-            - a block that is not complete; others may write its buffer, too, if none of these stands under the loop, and no
-              reader
-            - a body that is not one store of a `select` with a number as its last part (`let`s apart)
-            - a condition that is always true
-            - a condition that does not bound one axis, alone and with step 1, by a size
-            - bounds between which there is not provably anything
-            - a reader under the loop that may read what is not written before in the same iteration
-            - a block under the loop that writes what the predicate of the block, or the bounds of a loop, read
-
-        Source: TVM decompose_padding
-        """
-        (result,) = self.apply("decompose_padding", block, loop, names=names)
-        return result
 
     def loops(self: Told, block: Handle) -> tuple[Handle, ...]:
         """The loops above a block in its scope, outermost first."""

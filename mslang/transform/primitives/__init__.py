@@ -1,1 +1,1 @@
-"""The primitives, by family; `mslang.transform.registry` names them all."""
+"""The primitives, by family; `mslang.transform.registry` finds what the modules here declare."""

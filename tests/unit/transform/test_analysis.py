@@ -2,8 +2,10 @@
 
 import inspect
 import re
+import sys
 from importlib import import_module
 from pkgutil import iter_modules
+from types import ModuleType
 
 from msgspec.structs import replace
 
@@ -25,7 +27,7 @@ from mslang.transform.analysis.legality import (
 from mslang.transform.analysis.position import block_path
 from mslang.transform.primitive import Primitive
 from mslang.transform.primitives.loops import fuse, reorder, split
-from mslang.transform.registry import BUILT_IN, IMPLEMENTATIONS, OPERATIONS, PRIMITIVES
+from mslang.transform.registry import BUILT_IN, FAMILIES, IMPLEMENTATIONS, OPERATIONS, PRIMITIVES, declared_in
 from tests.unit.transform.programs import block, chain, loop, loops, matmul, refused, sizes
 
 
@@ -207,9 +209,38 @@ def test_a_reduction_over_several_axes():
 def test_every_primitive_that_is_declared_is_registered():
     modules = (import_module(m.name) for m in iter_modules(primitives.__path__, primitives.__name__ + "."))
     declared = {v.name for m in modules for v in vars(m).values() if isinstance(v, Primitive)}
-    assert [p.name for p in BUILT_IN if p.name not in declared] == []
     assert declared == {p.name for p in BUILT_IN} == {s.name for s in PRIMITIVES} == IMPLEMENTATIONS.keys()
     assert len(BUILT_IN) == len(declared)
+
+
+DECLARATION = """
+from mslang.ir.program import Program
+from mslang.transform.outcome import LoopRef, Outcome
+from mslang.transform.primitive import primitive
+from mslang.transform.primitives.loops import split
+
+@primitive(family="{family}")
+def {name}(program: Program, loop: LoopRef) -> Outcome:
+    return Outcome(program)
+"""
+
+
+def test_a_file_is_all_that_a_primitive_needs(tmp_path, monkeypatch):
+    for name, family in (("a", "own"), ("b", "layout"), ("c", "loops"), ("d", "another")):
+        (tmp_path / f"{name}.py").write_text(DECLARATION.format(name=name, family=family))
+    package = ModuleType("found")
+    package.__path__ = [str(tmp_path)]
+    monkeypatch.setitem(sys.modules, "found", package)
+    # Those of known families first; `split`, which each of them imports, is declared by none.
+    assert [p.name for p in declared_in(package)] == ["c", "b", "d", "a"]
+    for name in "abcd":
+        del sys.modules[f"found.{name}"]
+
+
+def test_families_stand_together():
+    families = [s.family for s in PRIMITIVES]
+    assert list(dict.fromkeys(families)) == list(FAMILIES)
+    assert sorted(families, key=FAMILIES.index) == families
 
 
 def test_a_declaration_tells_the_kinds_of_the_language():
