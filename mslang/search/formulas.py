@@ -8,11 +8,13 @@ constraints and values of decisions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mslang.ir.arith import compile_arrays, evaluate, substitute_symbols
-from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Select, Symbol, Unary, Var
+from mslang.ir.arith.operations import OPERATIONS, SCALAR
+from mslang.ir.expr import COMPARISONS, LOGICAL, Binary, Const, DynamicRange, Expr, Select, Symbol, Unary, Var
 from mslang.ir.visit import free_vars, substitute, walk_expr
 
 SIZE = 512
@@ -31,16 +33,16 @@ class Formula:
         self.of, self.constant, self.truth = of, constant, truth
 
     def __add__(self, other: Operand) -> Formula:
-        return self.of.combined("add", self, other)
+        return self.of.combined("+", self, other)
 
     def __sub__(self, other: Operand) -> Formula:
-        return self.of.combined("subtract", self, other)
+        return self.of.combined("-", self, other)
 
     def __mul__(self, other: Operand) -> Formula:
-        return self.of.combined("multiply", self, other)
+        return self.of.combined("*", self, other)
 
     def __truediv__(self, other: Operand) -> Formula:
-        return self.of.combined("divide", self, other)
+        return self.of.combined("/", self, other)
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -52,19 +54,19 @@ class Formula:
 
     def least(self, other: Operand) -> Formula:
         """The smaller of two."""
-        return self.of.combined("minimum", self, other)
+        return self.of.combined("min", self, other)
 
     def most(self, other: Operand) -> Formula:
         """The larger of two."""
-        return self.of.combined("maximum", self, other)
+        return self.of.combined("max", self, other)
 
     def at_most(self, other: Operand) -> Formula:
         """The condition `self <= other`."""
-        return self.of.combined("less_equal", self, other)
+        return self.of.combined("<=", self, other)
 
     def above(self, other: Operand) -> Formula:
         """The condition `self > other`."""
-        return self.of.combined("greater", self, other)
+        return self.of.combined(">", self, other)
 
     def choose(self, then: Operand, otherwise: Operand) -> Formula:
         """`then` where this condition holds, else `otherwise`."""
@@ -92,49 +94,21 @@ class Formula:
 
 Operand = Formula | float
 
-_FOLDED: dict[str, Callable[..., float]] = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "divide": lambda a, b: a / b if b else 0.0,
-    "minimum": min,
-    "maximum": max,
-    "less_equal": lambda a, b: float(a <= b),
-    "less": lambda a, b: float(a < b),
-    "greater_equal": lambda a, b: float(a >= b),
-    "greater": lambda a, b: float(a > b),
-    "equal": lambda a, b: float(a == b),
-    "not_equal": lambda a, b: float(a != b),
-    "logical_and": lambda a, b: float(bool(a) and bool(b)),
-    "logical_or": lambda a, b: float(bool(a) or bool(b)),
-    "logical_not": lambda a: float(not a),
-    "floor": lambda a: float(math.floor(a)),
-    "ceil": lambda a: float(math.ceil(a)),
-    "log2": lambda a: math.log2(a) if a > 0 else -math.inf,
-    "negative": lambda a: -a,
-}
-
-_NEUTRAL = {"add": 0.0, "multiply": 1.0}
-_RIGHT_NEUTRAL = {"subtract": 0.0, "divide": 1.0}
-_CONDITIONS = frozenset(
-    {"less_equal", "less", "greater_equal", "greater", "equal", "not_equal", "logical_and", "logical_or", "logical_not"}
+_FUNCTIONS: Mapping[str, Callable[[float], float]] = MappingProxyType(
+    {
+        "floor": math.floor,
+        "ceil": math.ceil,
+        "log2": lambda x: math.log2(x) if x > 0 else -math.inf,
+        "logical_not": lambda x: not x,
+    }
 )
-_OPERATORS = {
-    "+": "add",
-    "-": "subtract",
-    "*": "multiply",
-    "/": "divide",
-    "min": "minimum",
-    "max": "maximum",
-    "<=": "less_equal",
-    "<": "less",
-    ">=": "greater_equal",
-    ">": "greater",
-    "==": "equal",
-    "!=": "not_equal",
-    "and": "logical_and",
-    "or": "logical_or",
-}
+"""NumPy's functions of one number; the operators of two are those of `ir.arith.operations`."""
+
+_NEUTRAL = {"+": 0.0, "*": 1.0}
+_RIGHT_NEUTRAL = {"-": 0.0, "/": 1.0}
+_CONDITIONS = COMPARISONS | LOGICAL
+_OPERATORS = OPERATIONS.keys() - {"//", "%", "<<", ">>", "&", "|", "^"}
+"""Operators that single precision has. `//` and `%` round a quotient; those of bits are computed exactly."""
 
 
 def _greatest(sizes: DynamicRange) -> int:
@@ -206,7 +180,7 @@ class Formulas:
             case Symbol(text=text):
                 return self.columns.setdefault(text, Formula(self, None, False))
             case Binary(op=op, left=a, right=b) if op in _OPERATORS:
-                return self.combined(_OPERATORS[op], self.expr(a), self.expr(b))
+                return self.combined(op, self.expr(a), self.expr(b))
             case Binary(op="//", left=a, right=b):
                 return (self.expr(a) / self.expr(b)).floor()
             case Binary(op="%", left=a, right=b):
@@ -234,34 +208,42 @@ class Formulas:
 
     def applied(self, function: str, x: Formula) -> Formula:
         """A function of NumPy of one number or condition."""
-        if x.constant is not None:
-            folded = _FOLDED[function](x.constant)
-            return self.condition(bool(folded)) if function in _CONDITIONS else self.number(folded)
-        return self._step(function, (x,))
+        if x.constant is None:
+            return self._step(function, function == "logical_not", (x,))
+        folded = _FUNCTIONS[function](x.constant)
+        return self.condition(folded) if isinstance(folded, bool) else self.number(folded)
 
-    def combined(self, function: str, a: Operand, b: Operand) -> Formula:
-        """A function of NumPy of two numbers or conditions; constants and neutral elements are folded."""
+    def combined(self, op: str, a: Operand, b: Operand) -> Formula:
+        """An operator of two numbers or conditions; constants and neutral elements are folded."""
         a, b = self._value(a), self._value(b)
         if a.constant is not None and b.constant is not None:
-            folded = _FOLDED[function](a.constant, b.constant)
-            return self.condition(bool(folded)) if function in _CONDITIONS else self.number(folded)
-        if _NEUTRAL.get(function) == a.constant and a.constant is not None:
+            return self._folded(op, a.constant, b.constant)
+        if _NEUTRAL.get(op) == a.constant and a.constant is not None:
             return b
-        if b.constant is not None and b.constant in (_NEUTRAL.get(function), _RIGHT_NEUTRAL.get(function)):
+        if b.constant is not None and b.constant in (_NEUTRAL.get(op), _RIGHT_NEUTRAL.get(op)):
             return a
-        if function == "multiply" and 0.0 in (a.constant, b.constant):
+        if op == "*" and 0.0 in (a.constant, b.constant):
             return self.number(0.0)
-        if function in ("logical_and", "logical_or"):
-            return self._connected(function, a, b)
-        if a is b and function in ("minimum", "maximum"):
+        if op in LOGICAL:
+            return self._connected(op, a, b)
+        if a is b and op in ("min", "max"):
             return a
-        return self._step(function, (a, b))
+        return self._operation(op, a, b)
 
-    def _connected(self, function: str, a: Formula, b: Formula) -> Formula:
+    def _folded(self, op: str, a: float, b: float) -> Formula:
+        if op == "/" and not b:
+            return self.number(0.0)
+        folded = SCALAR[op](a, b)
+        return self.condition(folded) if op in _CONDITIONS else self.number(folded)
+
+    def _operation(self, op: str, a: Formula, b: Formula) -> Formula:
+        return self._step(OPERATIONS[op].array, op in _CONDITIONS, (a, b))
+
+    def _connected(self, op: str, a: Formula, b: Formula) -> Formula:
         known, other = (a, b) if a.constant is not None else (b, a)
         if known.constant is None:
-            return self._step(function, (a, b))
-        decides = bool(known.constant) == (function == "logical_or")
+            return self._operation(op, a, b)
+        decides = bool(known.constant) == (op == "or")
         return known if decides else other
 
     def chosen(self, condition: Formula, then: Operand, otherwise: Operand) -> Formula:
@@ -269,7 +251,9 @@ class Formulas:
         then, otherwise = self._value(then), self._value(otherwise)
         if condition.constant is not None:
             return then if condition.constant else otherwise
-        return then if then is otherwise else self._step("where", (condition, then, otherwise))
+        if then is otherwise:
+            return then
+        return self._step("where", then.truth and otherwise.truth, (condition, then, otherwise))
 
     def total(self, xs: Sequence[Operand]) -> Formula:
         """The sum."""
@@ -285,11 +269,10 @@ class Formulas:
             out = out * x
         return out
 
-    def _step(self, function: str, args: tuple[Formula, ...]) -> Formula:
+    def _step(self, function: str, truth: bool, args: tuple[Formula, ...]) -> Formula:
         key = (function, *map(id, args))
         found = self._known.get(key)
         if found is None:
-            truth = function in _CONDITIONS or (function == "where" and all(x.truth for x in args))
             found = self._known[key] = Formula(self, None, truth)
             self.steps.append(Step(function, args, found))
         return found

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mslang as ms
+from mslang.ir.arith.operations import OPERATIONS, SCALAR
 from mslang.ir.expr import Binary, Choice, Const, DynamicRange, Symbol
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.rules.automatic import automatic_space
@@ -121,6 +122,17 @@ def test_the_groups_have_164_values() -> None:
 
     names = [name for name, _ in ansor_features(f, s, Around(s.accesses, (), None, 64, False))]
     assert len(names) == len(set(names)) == 57 + 90 + 10 + 4 + 3
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_formulas_compute_what_the_table_of_operators_says(op: str) -> None:
+    f = Formulas()
+    for a, b in ((7, 2), (2, 2), (0, 3)):
+        assert f.expr(Binary(op, Const(a), Const(b))).constant == SCALAR[op](a, b)
+    f.expr(Binary(op, Symbol("x", Choice((1, 2))), Symbol("y", Choice((1, 2)))))
+    rounded = {"//": ["true_divide", "floor"], "%": ["true_divide", "floor", "multiply", "subtract"]}
+    exact = {"<<", ">>", "&", "|", "^"}
+    assert [s.function for s in f.steps] == ([] if op in exact else rounded.get(op, [OPERATIONS[op].array]))
 
 
 def test_a_dynamic_size_counts_as_the_greatest_of_its_range() -> None:
