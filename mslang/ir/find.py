@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -10,8 +11,11 @@ from msgspec.structs import replace
 from mslang.ir.annotations import ATOMIC, JOINED
 from mslang.ir.by_identity import by_identity
 from mslang.ir.expr import Const
-from mslang.ir.program import Block, Buffer, For, Let, Program, Stmt, Store
+from mslang.ir.nodes import Block, Buffer, For, Let, Stmt, Store
 from mslang.ir.visit import CACHED, Path, bodies
+
+if TYPE_CHECKING:
+    from mslang.ir.program import Program
 
 BOUND = ("threadIdx", "blockIdx", "vthread")
 """How the kinds of loops begin that are bound to an axis of a GPU."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mslang.ir.expr import Expr, dtype_of
-from mslang.ir.program import Axis, Let, Stmt, Store
+from mslang.ir.nodes import Axis, Let, Stmt, Store
 from mslang.ir.reducers import at_once, identity_of, match_reducer
 from mslang.ir.reduction import identity, update_of
 from mslang.ir.visit import free_vars, substitute

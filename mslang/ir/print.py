@@ -6,13 +6,14 @@ Regions are left out of blocks that are a single plain store; `init {}` says tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from mslang.diagnostics import bounded_depth
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import TRUE, ZERO, Binary, Load, dtype_of
 from mslang.ir.find import all_buffers
 from mslang.ir.initial import inferred_init
-from mslang.ir.program import Axis, Block, Buffer, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
+from mslang.ir.nodes import Axis, Block, Buffer, Evaluate, For, If, Let, Range, Stmt, Store, While
 from mslang.ir.reduction import update_of
 from mslang.ir.region import infer_regions
 from mslang.ir.symbols import symbols_of
@@ -31,6 +32,9 @@ from mslang.ir.text import (
 )
 from mslang.ir.visit import free_vars, walk
 from mslang.syntax.literals import quote
+
+if TYPE_CHECKING:
+    from mslang.ir.program import Program
 
 WIDTH = 100
 INDENT = "    "

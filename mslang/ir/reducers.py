@@ -16,7 +16,7 @@ import msgspec
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, dtype_of
 from mslang.ir.functions import FUNCTIONS
-from mslang.ir.program import Block, Evaluate, Let, Stmt, Store
+from mslang.ir.nodes import Block, Evaluate, Let, Stmt, Store
 from mslang.ir.reduction import highest, lowest, update_of
 from mslang.ir.visit import free_vars, loads_of, map_expr, stmt_exprs, substitute, walk
 

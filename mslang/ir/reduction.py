@@ -8,7 +8,7 @@ import msgspec
 
 from mslang.ir.dtype import bits, is_float, is_unsigned
 from mslang.ir.expr import FALSE, Binary, Const, Expr, Load
-from mslang.ir.program import Block, Store
+from mslang.ir.nodes import Block, Store
 
 OPERATORS = frozenset({"+", "*", "min", "max"})
 """The operators whose identity is known."""

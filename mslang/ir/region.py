@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mslang.ir.annotations import STREAM
 from mslang.ir.arith import intersect_box, proved, relax, simplify, union_box
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Load, Unary
-from mslang.ir.program import AttrValue, Block, Buffer, Evaluate, For, If, Let, Range, Region, Stmt, Store, While
+from mslang.ir.nodes import AttrValue, Block, Buffer, Evaluate, For, If, Let, Range, Region, Stmt, Store, While
 from mslang.ir.visit import free_vars, loads_of, substitute, walk, walk_expr
 
 Box = tuple[Range, ...]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from mslang.ir.expr import Domain, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol
-from mslang.ir.program import Annotations, AttrValue, Block, Buffer, For, Program, Stmt
+from mslang.ir.nodes import Annotations, AttrValue, Block, Buffer, For, Stmt
 from mslang.ir.visit import CACHED, bodies, stmt_exprs, walk_expr
+
+if TYPE_CHECKING:
+    from mslang.ir.program import Program
 
 
 def symbols_of(p: Program) -> tuple[Symbol, ...]:

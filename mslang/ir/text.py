@@ -39,7 +39,7 @@ from mslang.ir.expr import (
     dtype_of,
 )
 from mslang.ir.functions import FUNCTIONS
-from mslang.ir.program import Annotations, AttrValue, Buffer, Param, Range, Region, Stmt, View, Within
+from mslang.ir.nodes import Annotations, AttrValue, Buffer, Param, Range, Region, Stmt, View, Within
 from mslang.syntax.literals import quote
 
 PACKED = "packed"

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from math import copysign
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from msgspec.structs import replace
 
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import LEAVES, TRUE, Binary, Const, Expr, Load, Var, children, with_children
-from mslang.ir.program import (
+from mslang.ir.nodes import (
     Annotations,
     AttrValue,
     Axis,
@@ -25,7 +25,6 @@ from mslang.ir.program import (
     If,
     Let,
     Param,
-    Program,
     Range,
     Region,
     Stmt,
@@ -33,6 +32,9 @@ from mslang.ir.program import (
     View,
     While,
 )
+
+if TYPE_CHECKING:
+    from mslang.ir.program import Program
 
 CACHED = 1 << 14
 """How many statements and expressions have what was found in them kept."""

@@ -16,7 +16,7 @@ from mslang.ir.arith.sign import at_least_0, coefficient, positive
 from mslang.ir.arith.size import CHOICES, Factor, Poly, number
 from mslang.ir.arith.write import write
 from mslang.ir.expr import ONE, Expr
-from mslang.ir.program import Range
+from mslang.ir.nodes import Range
 
 Box = tuple[Range, ...]
 

@@ -13,7 +13,7 @@ from mslang.ir.arith.simplify import NO_RANGES
 from mslang.ir.arith.size import Poly
 from mslang.ir.arith.verdict import Verdict, both
 from mslang.ir.arith.write import write
-from mslang.ir.program import Range
+from mslang.ir.nodes import Range
 
 
 class _Ends:

@@ -12,7 +12,7 @@ from math import gcd
 
 from mslang.ir.arith.simplify import simplify
 from mslang.ir.expr import ZERO, Binary, Const, Expr
-from mslang.ir.program import Range
+from mslang.ir.nodes import Range
 from mslang.ir.visit import map_expr
 
 Terms = list[tuple[int, Expr]]

@@ -25,7 +25,7 @@ from mslang.ir.arith.size import Factor, Mono, Poly, collect, number, only_facto
 from mslang.ir.arith.verdict import Verdict
 from mslang.ir.arith.write import write
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Var
-from mslang.ir.program import Range
+from mslang.ir.nodes import Range
 from mslang.ir.text import print_expr
 from mslang.ir.visit import conjuncts, free_vars, substitute
 

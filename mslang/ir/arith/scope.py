@@ -9,7 +9,7 @@ from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.interval import EMPTY, Scope
 from mslang.ir.arith.size import Poly
 from mslang.ir.expr import Expr
-from mslang.ir.program import Range
+from mslang.ir.nodes import Range
 from mslang.ir.visit import free_vars
 
 Ranges = Mapping[str, Range]
