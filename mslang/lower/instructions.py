@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mslang.diagnostics import MsError, TargetError, problem
+from mslang.ir.arith.operations import SCALAR
 from mslang.ir.expr import Const, Expr, Load
 from mslang.ir.intrin import Formal, Guard, Recorded
 from mslang.kernel.nodes import Invoke
@@ -27,15 +26,6 @@ class InstructionTexts(NamedTuple):
 LLVM, CUDA = InstructionTexts("llvm"), InstructionTexts("cuda")
 
 _COMPARISON = re.compile(r"([A-Za-z_]\w*) (==|!=|<=|>=|<|>) (\S+)")
-
-_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def text_for(record: Recorded, target: Target, texts: InstructionTexts = LLVM) -> str | None:
@@ -84,7 +74,7 @@ def _holds(condition: str, target: Target) -> bool:
         return target.has(condition) or target.fields.get(condition) is True
     name, op, number = found.groups()
     value = _field(target, name)
-    return isinstance(value, int | float) and _OPERATORS[op](value, float(number))
+    return isinstance(value, int | float) and bool(SCALAR[op](value, float(number)))
 
 
 def _field(target: Target, name: str) -> object:
