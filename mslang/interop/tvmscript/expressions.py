@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from mslang.interop.tvmscript.aliases import element, region
@@ -28,7 +27,8 @@ from mslang.interop.tvmscript.values import (
 )
 from mslang.interop.tvmscript.vectors import sliced
 from mslang.ir.arith import simplify
-from mslang.ir.expr import ZERO, Binary, Const, Expr, Load, Select, Unary
+from mslang.ir.arith.operations import SCALAR
+from mslang.ir.expr import ARITHMETIC, ZERO, Binary, Const, Expr, Load, Select, Unary
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Buffer, Range, Region
 from mslang.ir.region import point, range_between
@@ -46,16 +46,6 @@ _BINARY: Mapping[type[ast.operator], str] = MappingProxyType(
         ast.BitAnd: "&",
         ast.BitOr: "|",
         ast.BitXor: "^",
-    }
-)
-_OF_FLOATS: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
-    {
-        ast.Add: operator.add,
-        ast.Sub: operator.sub,
-        ast.Mult: operator.mul,
-        ast.Div: operator.truediv,
-        ast.FloorDiv: operator.floordiv,
-        ast.Mod: operator.mod,
     }
 )
 _COMPARISONS: Mapping[type[ast.cmpop], str] = MappingProxyType(
@@ -348,9 +338,11 @@ def _in_python(op: ast.operator, a: Number, b: Number) -> float | None:
     x, y = constant(a), constant(b)
     if x is None or y is None or (isinstance(x, int) and isinstance(y, int) and not isinstance(op, ast.Div)):
         return None
-    compute = _OF_FLOATS.get(type(op))
+    word = _BINARY.get(type(op))
+    if word is None or word not in ARITHMETIC:
+        return None
     try:
-        return None if compute is None else compute(float(x), float(y))
+        return float(SCALAR[word](float(x), float(y)))
     except ArithmeticError:
         return None
 

@@ -3,13 +3,12 @@ harmless."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from operator import add, mul, sub
-from types import MappingProxyType
+from collections.abc import Collection
 
 import msgspec
 
 from mslang.diagnostics import ScheduleError
+from mslang.ir.arith.operations import SCALAR
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import ONE, Binary, Cast, Const, Expr, Load, Unary, Var
 from mslang.ir.program import Block, Let, Program, Region, Stmt, Store
@@ -156,16 +155,16 @@ def _known(e: Expr, beyond: set[str], fill: Fill) -> int | float | None:
         case Unary(op="-", operand=x):
             negated = _known(x, beyond, fill)
             return None if negated is None else -negated
-        case Binary(op=o, left=left, right=right) if o in _SIMPLE:
+        case Binary(op="+" | "-" | "*" as o, left=left, right=right):
             one, other = _known(left, beyond, fill), _known(right, beyond, fill)
             if o == "*" and 0 in (one, other) and not _floating(e):
                 return 0
-            return _SIMPLE[o](one, other) if one in _SMALL and other in _SMALL else None
+            known: int | float | None = SCALAR[o](one, other) if one in _SMALL and other in _SMALL else None
+            return known
     return None
 
 
 _SMALL: frozenset[int | float | None] = frozenset({-1, 0, 1})
-_SIMPLE: Mapping[str, Callable[..., int | float]] = MappingProxyType({"+": add, "-": sub, "*": mul})
 
 
 def _floating(e: Expr) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import exp, sqrt
-from operator import add, mul
 
 import msgspec
 
 from mslang.ir import arith
+from mslang.ir.arith.operations import SCALAR
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import (
     ONE,
@@ -161,7 +161,7 @@ def _exact_magnitude(e: Expr) -> tuple[float, float] | None:
                 return None
             if op == "/":
                 return left[0] / right[1], left[1] / right[0]
-            combine = mul if op == "*" else add
+            combine = SCALAR[op]
             return combine(left[0], right[0]), combine(left[1], right[1])
     return None
 

@@ -132,6 +132,34 @@ def test_only_the_registry_and_compositions_import_primitives() -> None:
             assert not any(m.startswith("mslang.transform.primitives") for m in imports(path)), path
 
 
+NOT_OPERATORS = {"attrgetter", "index", "is_"}
+"""What modules use of Python's `operator` beside the operators themselves."""
+
+
+def test_operators_have_one_table() -> None:
+    for path in sources():
+        imported = imports_of_operator(path.read_text())
+        assert imported <= NOT_OPERATORS or path == PACKAGE / "ir" / "arith" / "operations.py", (path, imported)
+
+
+def imports_of_operator(text: str) -> set[str]:
+    tree = ast.parse(text)
+    whole = any(n.name == "operator" for node in ast.walk(tree) if isinstance(node, ast.Import) for n in node.names)
+    used: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module="operator", names=names):
+                used |= {n.name for n in names}
+            case ast.Attribute(value=ast.Name(id="operator"), attr=name) if whole:
+                used.add(name)
+    return used
+
+
+def test_imports_of_operators_are_found() -> None:
+    assert imports_of_operator("import operator\nSMALL = {'+': operator.add}") == {"add"}
+    assert imports_of_operator("from operator import mul") == {"mul"}
+
+
 KINDS = {"cpu", "cuda"}
 """Kinds of targets."""
 
