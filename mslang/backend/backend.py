@@ -10,6 +10,7 @@ import msgspec
 
 from mslang.diagnostics import TargetError, problem
 from mslang.ir.buckets import Bucket
+from mslang.ir.origins import Origin
 from mslang.ir.program import Program
 from mslang.runtime.signature import Signature
 from mslang.runtime.timing import Limits, Timing
@@ -33,12 +34,14 @@ class Options(msgspec.Struct, frozen=True):
         allow_native: whether implementations in a back end's text may do more than compute.
         text_only: whether only stages of the executable are wanted, so that a slow compiler need not run for all.
         lines: whether instructions shall know the statement that they come from, for people.
+        origins: with `lines`, the blocks of the program, so that statements know where they are written.
     """
 
     checked: bool = False
     allow_native: bool = False
     text_only: bool = False
     lines: bool = False
+    origins: tuple[Origin, ...] = ()
 
 
 AS_IS = Options()

@@ -32,6 +32,7 @@ from mslang.lower.symbolic import lower_symbolic
 from mslang.suggestions import did_you_mean
 
 if TYPE_CHECKING:
+    from mslang.ir.origins import Origin
     from mslang.ir.program import Program
     from mslang.schedule.instruction import Value
     from mslang.schedule.sketch import Sketch
@@ -220,8 +221,17 @@ def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
     if stage is None:
         known = ", ".join((*FORMS, FLATTEN, *(p.name for p in passes), *(s.name for s in back_end.stages)))
         raise UsageError(f"the back end {back_end.name} has no stage `{args.stage}`", f"the stages are {known}")
-    options = Options(allow_native=args.allow_native, text_only=True, lines=stage.lines)
+    written = _origins(chosen, back_end.scheduled(program, target)) if stage.lines else ()
+    options = Options(allow_native=args.allow_native, text_only=True, lines=stage.lines, origins=written)
     return stage.text(back_end.built(program, target, options))
+
+
+def _origins(chosen: Chosen, scheduled: Program) -> tuple[Origin, ...]:
+    """The blocks of a scheduled program, with the lines where they are written."""
+    from mslang.ide.places import block_lines
+    from mslang.ir.origins import origins
+
+    return origins(scheduled, block_lines(chosen.module, chosen.space.program.name))
 
 
 def _summary(program: Program, target: Target) -> str:

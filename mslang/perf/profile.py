@@ -10,6 +10,7 @@ from typing import Any
 from mslang.backend.backend import BackEnd
 from mslang.backend.registry import serving
 from mslang.diagnostics import MsError
+from mslang.ir.origins import line_of
 from mslang.ir.program import Program
 from mslang.lower.summary import summarize
 from mslang.lower.symbolic import lower_symbolic
@@ -166,11 +167,7 @@ def _row(
 
 def _line(blocks: Sequence[str], lines: Mapping[str, str]) -> str | None:
     """Where the first block is written, or the one that it was made of: `mm_update` is part of `mm`."""
-    for block in blocks:
-        origins = [b for b in lines if block == b or block.startswith(f"{b}_")]
-        if origins:
-            return lines[max(origins, key=len)]
-    return None
+    return next((found for block in blocks if (found := line_of(block, lines)) is not None), None)
 
 
 def _averaged(found: Measured, totals: Sequence[float]) -> list[float]:

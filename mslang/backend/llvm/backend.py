@@ -19,7 +19,7 @@ def compile_module(module: Module, target: Target, options: Options) -> Executab
     """An object for the target; raises as `mslang.backend.llvm.compile.compile` does."""
     from mslang.backend.llvm.compile import compile
 
-    return compile(module, target, options.allow_native, options.lines)
+    return compile(module, target, options.allow_native, options.lines, options.origins)
 
 
 def load_object(executable: Executable) -> Loaded:

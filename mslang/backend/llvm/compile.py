@@ -10,9 +10,10 @@ import msgspec
 from mslang.backend.llvm import half
 from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.module import ModuleWriter
-from mslang.backend.llvm.source_lines import SourceLine
+from mslang.backend.llvm.source_lines import SourceLine, SourceLines
 from mslang.backend.llvm.triple import X86_64, processor_of, triple_of
 from mslang.diagnostics import MsError, TargetError, problem
+from mslang.ir.origins import Origin
 from mslang.kernel.nodes import Module
 from mslang.runtime.llvm_lock import ONE_AT_A_TIME
 from mslang.runtime.signature import Parameter, Signature
@@ -41,13 +42,21 @@ class Executable(msgspec.Struct, frozen=True):
         return text
 
 
-def compile(kernel: Module, target: Target, allow_native: bool = False, lines: bool = False) -> Executable:
+def compile(
+    kernel: Module,
+    target: Target,
+    allow_native: bool = False,
+    lines: bool = False,
+    origins: tuple[Origin, ...] = (),
+) -> Executable:
     """The kernel as machine code for the target.
 
     Args:
         kernel: what to compile; if it is `checked`, every index is compared with its dimension.
         target: the machine.
         allow_native: whether implementations in LLVM text may do more than compute: call functions, hold assembly.
+        lines: whether instructions know the statement that they come from.
+        origins: the blocks of the program, so that statements know where they are written.
 
     Raises:
         MsError: MS401, LLVM refuses the module (a fault of this compiler); MS419, MS422, MS423, an implementation
@@ -56,7 +65,7 @@ def compile(kernel: Module, target: Target, allow_native: bool = False, lines: b
     """
     if not allow_native:
         require_contained(kernel.body)
-    writer = ModuleWriter(kernel, target, lines)
+    writer = ModuleWriter(kernel, target, SourceLines(origins) if lines else None)
     text = writer.text()
     signature = signature_of(kernel, writer)
     with ONE_AT_A_TIME:

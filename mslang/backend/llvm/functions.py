@@ -32,10 +32,10 @@ class Functions:
     """The functions of a kernel that are written so far. `tasks` are those of parallel loops; `worker_workspace` counts
     the bytes that the largest of these needs. With `lines`, instructions know the statement that they come from."""
 
-    def __init__(self, kernel: Module, target: Target, lines: bool = False) -> None:
+    def __init__(self, kernel: Module, target: Target, lines: SourceLines | None = None) -> None:
         self.kernel = kernel
         self.target = target
-        self.lines = SourceLines() if lines else None
+        self.lines = lines
         self.guard = BoundsGuard() if kernel.checked else None
         self.declarations = Declarations()
         self.aliases = Aliases()

@@ -1,5 +1,5 @@
-"""Machine code for people: without directives, each instruction next to the statement that it comes from, and what an
-iteration of each innermost loop costs."""
+"""Machine code for people: without directives, each instruction next to the statement that it comes from and the
+line of its block, and what an iteration of each innermost loop costs."""
 
 from __future__ import annotations
 
@@ -51,19 +51,20 @@ def listing(assembly: str, lines: Sequence[SourceLine], target: Target) -> str:
     code = tuple(instructions(assembly))
     heads = {x.first: x for x in innermost(code)}
     out: list[str] = []
-    shown = 0
+    shown, place = 0, ""
     for k, x in enumerate(code):
         if k in heads:
             inner = heads[k]
             out += ["", *_head(code, inner, lines, target)]
         if x.is_label:
             out += [x.text] if x.text.startswith(".") else ["", x.text]
-            shown = 0
+            shown, place = 0, ""
             continue
-        note = lines[x.line - 1].text if 0 < x.line <= len(lines) and x.line != shown else ""
-        shown = x.line
+        statement = lines[x.line - 1] if 0 < x.line <= len(lines) and x.line != shown else None
+        note = "" if statement is None else _note(statement, place)
+        shown, place = x.line, place if statement is None else statement.place or place
         text = "    " + x.text.replace("\t", " ")
-        out.append(f"{text.ljust(COLUMN)}# {note}" if note else text)
+        out.append(f"{text.ljust(COLUMN - 1)} # {note}" if note else text)
     return "\n".join(out).strip("\n") + "\n"
 
 
@@ -102,14 +103,22 @@ def innermost(code: Sequence[Instruction]) -> list[InnerLoop]:
 
 def _head(code: Sequence[Instruction], loop: InnerLoop, lines: Sequence[SourceLine], target: Target) -> Iterator[str]:
     """What is said above an innermost loop: where it stands, and what an iteration costs."""
-    around = _loops(code[loop.first : loop.last + 1], lines)
-    yield f"# innermost loop{': ' + ' > '.join(around) if around else ''}"
+    known = [lines[x.line - 1] for x in code[loop.first : loop.last + 1] if 0 < x.line <= len(lines)]
+    around = _loops(known)
+    places = ", ".join(dict.fromkeys(s.place for s in known if s.loops == around and s.place))
+    yield f"# innermost loop{': ' + ' > '.join(around) if around else ''}{f' ({places})' if places else ''}"
     body = [x.text for x in code[loop.first + 1 : loop.last + 1]]
     yield from (f"#   {said}" for said in estimate(body, target))
 
 
-def _loops(body: Sequence[Instruction], lines: Sequence[SourceLine]) -> tuple[str, ...]:
+def _loops(statements: Sequence[SourceLine]) -> tuple[str, ...]:
     """The loops of the kernel around all statements of a loop of the code."""
-    known = [lines[x.line - 1].loops for x in body if 0 < x.line <= len(lines)]
+    known = [s.loops for s in statements]
     # Addresses of what stands outside may be computed inside: most statements decide.
     return max(known, key=lambda loops: (known.count(loops), len(loops)), default=())
+
+
+def _note(statement: SourceLine, before: str) -> str:
+    """A statement as it stands beside its instructions, after the line of its block unless that was shown before."""
+    named = statement.place and statement.place != before
+    return f"{statement.place}: {statement.text}" if named else statement.text

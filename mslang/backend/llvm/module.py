@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mslang.backend.llvm.functions import Functions, Task
 from mslang.backend.llvm.scope import Memory, Scope
+from mslang.backend.llvm.source_lines import SourceLines
 from mslang.backend.llvm.statement import StatementWriter
 from mslang.backend.llvm.streaming import fence
 from mslang.backend.llvm.types import Value
@@ -24,7 +25,7 @@ class ModuleWriter:
     """Writes one kernel. After `text`, `functions` are those written, and `workspace` says how many bytes of memory the
     kernel needs beside that of its workers; with `lines`, instructions know the statement that they come from."""
 
-    def __init__(self, kernel: Module, target: Target, lines: bool = False) -> None:
+    def __init__(self, kernel: Module, target: Target, lines: SourceLines | None = None) -> None:
         self.kernel = kernel
         self.target = target
         self.workspace = 0

@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from mslang.brevity import brief
+from mslang.ir.origins import Origin, places
 from mslang.kernel.nodes import Atomic, Evaluate, For, If, Invoke, Prefetch, Stmt, Store, While
 from mslang.kernel.print import print_body
+from mslang.kernel.visit import walk
 
 LONGEST = 72
 """Characters of a statement that are shown."""
@@ -17,10 +19,11 @@ _FIRST = 1 << 20
 
 class SourceLine(msgspec.Struct, frozen=True):
     """A statement of the lowered kernel: the loops around it, outermost first, and its text. Of a loop, `loops` ends
-    with its own variable."""
+    with its own variable. `place` is where the block is written that it comes from; empty if that is not known."""
 
     loops: tuple[str, ...]
     text: str
+    place: str = ""
 
 
 class SourceLines:
@@ -31,7 +34,8 @@ class SourceLines:
     Source: LLVM, Source Level Debugging; Language Reference, DILocation.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origins: tuple[Origin, ...] = ()) -> None:
+        self._origins = origins
         self.lines: list[SourceLine] = []
         self._numbers: dict[SourceLine, int] = {}
         self._nodes: list[str] = []
@@ -53,7 +57,9 @@ class SourceLines:
         if not isinstance(s, Store | Evaluate | Invoke | Atomic | Prefetch | For | If | While):
             return None
         text = print_body((s,)).partition("\n")[0].removesuffix(" {")
-        line = SourceLine((*loops, s.var) if isinstance(s, For) else loops, brief(text, LONGEST))
+        line = SourceLine(
+            (*loops, s.var) if isinstance(s, For) else loops, brief(text, LONGEST), self._written(loops, s)
+        )
         number = self._numbers.get(line)
         if number is None:
             self.lines.append(line)
@@ -63,6 +69,11 @@ class SourceLines:
             self._places[key] = self._node(f"!DILocation(line: {number}, scope: {function})")
         return self._places[key]
 
+    def _written(self, loops: tuple[str, ...], s: Stmt) -> str:
+        """Where the block is written that a statement comes from, if it stores anything."""
+        found = (places(self._origins, loops, buffer) for buffer in _stored(s))
+        return ", ".join(dict.fromkeys(place for each in found for place in each))
+
     def text(self) -> list[str]:
         """The metadata, once all is written."""
         nodes = [f"!{_FIRST + k} = {text}" for k, text in enumerate(self._nodes)]
@@ -71,3 +82,13 @@ class SourceLines:
     def _node(self, text: str) -> str:
         self._nodes.append(text)
         return f"!{_FIRST + len(self._nodes) - 1}"
+
+
+def _stored(s: Stmt) -> tuple[str, ...]:
+    """What a statement stores to, apart from statements inside."""
+    match s:
+        case Store(buffer=buffer) | Atomic(buffer=buffer):
+            return (buffer,)
+        case Invoke(meaning=meaning):
+            return tuple(dict.fromkeys(x.buffer for x in walk(meaning) if isinstance(x, Store)))
+    return ()

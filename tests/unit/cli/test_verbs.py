@@ -326,6 +326,9 @@ def test_the_kernel_after_each_pass_is_shown(good: Path, capsys: Captured) -> No
     assert all(text.startswith("kernel p(") for text in shown.values())
     assert shown["flatten"] != shown["predicates"] == shown["loops"]
     assert status("show", "good.ms:s", "--stage", "no_pass") == 2
+    capsys.readouterr()
+    assert status("show", "good.ms:s", "--set", "N=4", "--stage", "asm") == 0
+    assert "# good.ms:2: B[" in capsys.readouterr().out
 
 
 def test_the_summary_is_shown_with_decisions_drawn_or_open(tmp_path: Path, capsys: Captured) -> None:

@@ -13,7 +13,10 @@ from mslang.backend.llvm.backend import LLVM
 from mslang.backend.llvm.compile import Executable, compile
 from mslang.backend.llvm.listing import innermost, instructions, listing
 from mslang.backend.llvm.throughput import bound, core_of, counted, estimate, simulate
+from mslang.ir.origins import Origin, origins, places
 from mslang.kernel.nodes import Module
+from mslang.schedule.rules.default_cpu import default_schedule
+from mslang.sema.program import parse_program
 from mslang.target.description import AVX512, Target
 from tests.unit.lower.programs import packed_gemm
 
@@ -49,6 +52,39 @@ def test_the_innermost_loop_is_named_and_counted(shown: str):
     assert "24 fused multiply-adds (512 bits)" in head[1]
     assert "cycles an iteration" in head[2] and "all data in L1" in head[2]
     assert "!" not in "".join(head[1:3])
+
+
+SOFTMAX = parse_program("""program softmax(X: f32[8, 1024], out Y: f32[8, 1024]) {
+    alloc m: f32[8]
+    alloc s: f32[8]
+    block largest[i: 8 | k: 1024] { m[i] = max(m[i], X[i, k]) }
+    block total[i: 8 | k: 1024] { s[i] += exp(X[i, k] - m[i]) }
+    block divide[i: 8, j: 1024] { Y[i, j] = exp(X[i, j] - m[i]) / s[i] }
+}""")
+LINES = {"largest": "softmax.ms:4", "total": "softmax.ms:5", "divide": "softmax.ms:6"}
+
+
+def test_lines_of_blocks_stand_above_loops_and_beside_statements():
+    program = default_schedule(SOFTMAX, AVX512).program
+    module = LLVM.lowered(program, AVX512)
+    assert isinstance(module, Module)
+    found = compile(module, AVX512, lines=True, origins=origins(program, LINES))
+    text = listing(found.assembly, found.lines, AVX512)
+    heads = re.findall(r"# innermost loop: \S+ > \w+ \((.*)\)", text)
+    assert heads == ["softmax.ms:4", "softmax.ms:5", "softmax.ms:6"]
+    # Once where it changes, then only the statement.
+    beside = [line.partition("# ")[2] for line in text.splitlines() if line.startswith("    ") and "# " in line]
+    named = [note.partition(": ")[0] for note in beside if note.startswith("softmax.ms:")]
+    assert set(named) == set(LINES.values()) and len(named) < len(beside)
+    assert "softmax.ms:6: Y[" in text and "softmax.ms:4: k_1_lanes[" in text
+
+
+def test_what_the_schedule_made_has_no_line():
+    made_by_schedule, written = Origin("", ("i",), ("C",)), Origin("gemm.ms:8", ("i", "k"), ("C_local",))
+    both = (written, made_by_schedule)
+    assert places(both, ("i",), "C") == ()
+    assert places(both, ("i",), "C_local") == places(both, ("i", "k_1")) == ("gemm.ms:8",)
+    assert places((), ("i",), "C") == ()
 
 
 CODE = """
