@@ -108,6 +108,9 @@ SETS: Mapping[str, RuleSet] = MappingProxyType(
             RuleSet("amx", "cpu", _CPU, needs=frozenset({"amx-int8", "amx-tile"})),
             RuleSet("vnni", "cpu", _CPU, needs=frozenset({"avx512vnni"}), omits=_AMX),
             RuleSet("avx512", "cpu", _CPU, needs=frozenset({"avx512bw", "avx512f"}), omits=(*_AMX, *_DOT_PRODUCTS)),
+            RuleSet(
+                "avxvnni", "cpu", _CPU, needs=frozenset({"avx2", "avxvnni", "fma"}), omits=(*_AMX, "avx512", "avx10")
+            ),
             RuleSet("avx2", "cpu", _CPU, needs=frozenset({"avx2", "fma"}), omits=(*_AMX, "avx512", "avx10", "avxvnni")),
             RuleSet("cpu", "cpu", _CPU, omits=(*_AMX, "avx", "fma", "f16c")),
             RuleSet(QUICK, "cpu", _QUICK),

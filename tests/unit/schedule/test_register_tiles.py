@@ -29,6 +29,7 @@ LIBRARY = Path(__file__).parents[3] / "stdlib"
 WORKLOADS = LIBRARY / "workloads"
 BF16 = replace(AVX512, name="bf16", features=(*AVX512.features, "avx512bf16"))
 VNNI = replace(AVX512, name="vnni", features=(*AVX512.features, "avx512vnni"))
+AVXVNNI = replace(AVX2, name="avxvnni", features=(*AVX2.features, "avxvnni"))
 
 SMALL = {
     "gemm.ms:gemm": {"M": 13, "N": 70, "K": 11},
@@ -210,7 +211,14 @@ BYTES = """program p[M = 5, N = 19, K = 9](A: {left}[M, K], B: i8[K, N], out C: 
 
 @pytest.mark.parametrize(
     ("target", "left", "instruction"),
-    [(VNNI, "u8", "u8s8_vnni"), (VNNI, "i8", "u8s8_vnni"), (AVX512, "i8", "s8s8_avx512bw"), (AVX2, "u8", "u8s8_avx2")],
+    [
+        (VNNI, "u8", "u8s8_vnni"),
+        (VNNI, "i8", "u8s8_vnni"),
+        (AVX512, "i8", "s8s8_avx512bw"),
+        (AVXVNNI, "u8", "u8s8_avxvnni"),
+        (AVXVNNI, "i8", "u8s8_avxvnni"),
+        (AVX2, "u8", "u8s8_avx2"),
+    ],
     ids=lambda x: getattr(x, "name", x),
 )
 def test_products_of_bytes_run_on_dot_products(target: Target, left: str, instruction: str):
@@ -259,6 +267,8 @@ def packed(left: str = "u8", right: str = "i8", sums: str = "i32", n: int = 16, 
         (packed("i8"), VNNI, "s8s8_vnni"),
         (packed(), AVX512, "u8s8_16x4_avx512bw"),
         (packed("i8", g=2), AVX512, "s8s8_avx512bw"),
+        (packed(n=8), AVXVNNI, "u8s8_avxvnni"),
+        (packed("i8", n=8), AVXVNNI, "s8s8_avxvnni"),
         (packed(n=8, g=2), AVX2, "u8s8_avx2"),
         (packed("bf16", "bf16", "f32", g=2), BF16, "bf16_dot"),
     ],

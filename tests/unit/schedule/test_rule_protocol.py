@@ -114,6 +114,7 @@ def test_a_block_reserved_for_a_rule_is_passed_over() -> None:
     [
         (GENERIC, "cpu"),
         (AVX2, "avx2"),
+        (Target("w", features=(*AVX2.features, "avxvnni")), "avxvnni"),
         (AVX512, "avx512"),
         (Target("v", features=(*AVX512.features, "avx512vnni")), "vnni"),
         (SM_90, "cuda_tensor_core"),

@@ -21,9 +21,10 @@ from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512, CUDA, GENERIC, SM_80, SM_90, Target
 
 VNNI = replace(AVX512, name="vnni", features=(*AVX512.features, "avx512bf16", "avx512vnni"))
-AMX = replace(VNNI, name="amx", features=(*VNNI.features, "amx-int8", "amx-tile"), cores=4)
+AVXVNNI = replace(AVX2, name="avxvnni", features=(*AVX2.features, "avxvnni"))
+AMX = replace(VNNI, name="amx", features=(*VNNI.features, "amx-int8", "amx-tile", "avxvnni"), cores=4)
 NPU = Target("n", "npu")
-TARGETS = {"cpu": GENERIC, "avx2": AVX2, "avx512": AVX512, "vnni": VNNI, "amx": AMX}
+TARGETS = {"cpu": GENERIC, "avx2": AVX2, "avxvnni": AVXVNNI, "avx512": AVX512, "vnni": VNNI, "amx": AMX}
 TARGETS |= {"cuda": CUDA, "cuda_tensor_core": SM_80}
 
 PRODUCT = """program product(A: f32[64, 64], B: f32[64, 64], out C: f32[64, 64]) {
@@ -92,7 +93,7 @@ def test_with_rules_of_ones_own_the_postprocessors_are_those_of_the_target() -> 
 
 
 @pytest.mark.parametrize("of", list(PROGRAMS))
-@pytest.mark.parametrize("name", ["cpu", "avx2", "avx512", "vnni"])
+@pytest.mark.parametrize("name", ["cpu", "avx2", "avxvnni", "avx512", "vnni"])
 def test_a_less_demanding_set_makes_the_space_of_a_target_with_its_features(name: str, of: str) -> None:
     like = replace(TARGETS[name], cores=AMX.cores, l1=AMX.l1, l2=AMX.l2, l3=AMX.l3)
     assert texts(space_named(program(of), AMX, name)) == texts(automatic_space(program(of), like))
@@ -109,6 +110,7 @@ def test_a_set_without_avx512_has_other_tiles(name: str) -> None:
         ("amx", "std.cpu.amx.u8s8_amx"),
         ("vnni", "std.cpu.dot.u8s8_vnni"),
         ("avx512", "std.cpu.dot.u8s8_avx512bw"),
+        ("avxvnni", "std.cpu.dot.u8s8_avxvnni"),
         ("avx2", "std.cpu.dot.u8s8_avx2"),
         ("cpu", ""),
     ],
@@ -116,7 +118,11 @@ def test_a_set_without_avx512_has_other_tiles(name: str) -> None:
 def test_the_instruction_of_a_product_of_bytes_is_that_of_the_set(name: str, instruction: str) -> None:
     found = texts(space_named(program("bytes"), AMX, name))
     assert all(instruction in text for text in found)
-    others = [n for n in ("u8s8_amx", "u8s8_vnni", "u8s8_avx512bw", "u8s8_avx2") if not instruction.endswith(n)]
+    others = [
+        n
+        for n in ("u8s8_amx", "u8s8_vnni", "u8s8_avx512bw", "u8s8_avxvnni", "u8s8_avx2")
+        if not instruction.endswith(n)
+    ]
     assert not any(other in text for text in found for other in others)
 
 

@@ -80,6 +80,10 @@ DOTS = (
         right="bf16",
         sums="f32",
     ),
+    Dot("u8", "avxvnni", "std.cpu.dot.u8s8_avxvnni", "std.cpu.pack.pack_8x4", 8, 4, 1),
+    Dot(
+        "i8", "avxvnni", "std.cpu.dot.u8s8_avxvnni", "std.cpu.pack.pack_8x4", 8, 4, 1, "std.cpu.dot.sums_of_s8_avxvnni"
+    ),
     Dot("u8", "avx2", "std.cpu.dot.u8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 3),
     Dot("i8", "avx2", "std.cpu.dot.s8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 3),
 )
@@ -88,6 +92,7 @@ DOTS = (
 PACKED = (
     Dot("i8", "avx512vnni", "std.cpu.dot.s8s8_vnni", "", 16, 4, 2),
     Dot("u8", "avx512bw", "std.cpu.dot.u8s8_16x4_avx512bw", "", 16, 4, 5),
+    Dot("i8", "avxvnni", "std.cpu.dot.s8s8_avxvnni", "", 8, 4, 2),
 )
 """Instructions for right operands that the program has packed, where `DOTS` have none: columns cannot be added up, or
 groups regrouped, where nothing is packed."""
