@@ -63,6 +63,18 @@ LARGE = [
 ]
 
 
+def test_denormals_are_rounded_too() -> None:
+    """The instruction of AVX512-BF16 would take them as zeros."""
+    words = np.arange(-40, 40, dtype=np.int64)[:, None] * 0x8000 + np.array([-1, 0, 1])
+    bits = np.concatenate([words.ravel() + 0x800000, np.abs(words.ravel()), np.abs(words.ravel()) | 0x80000000])
+    x = np.resize(bits.astype(np.uint32), 768)
+    program = parse_program("""program p(X: f32[768], out Y: bf16[768]) {
+        for i in 48, j in 16 @ vectorized { block b[x: 768 = i * 16 + j] { Y[x] = bf16(X[x]) } }
+    }""")
+    want = ((x.astype(np.uint64) + 0x7FFF + (x >> 16 & 1)) >> 16).astype(np.uint16)
+    assert np.array_equal(np.asarray(ms.build(program)(x.view(np.float32))).view(np.uint16), want)
+
+
 @pytest.mark.parametrize("dtype", ["i32", "u32", "i64", "u64"])
 @pytest.mark.parametrize("to", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize("vectorized", [False, True])
