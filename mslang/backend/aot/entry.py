@@ -6,6 +6,7 @@ import msgspec
 
 from mslang.backend.aot.processor import WORDS, masks, processor_ir
 from mslang.backend.aot.threads import LAUNCH, LIMIT, STATE, WORKERS
+from mslang.backend.aot.tiles import REQUEST, tiles_ir
 from mslang.diagnostics import MsError, problem
 from mslang.ir.buckets import Bucket
 from mslang.ir.dtype import size_of
@@ -42,17 +43,19 @@ class Entry(msgspec.Struct, frozen=True):
     variants: tuple[Variant, ...]
 
 
-def entries_ir(entries: tuple[Entry, ...], *, threads: bool, asks: bool) -> str:
+def entries_ir(entries: tuple[Entry, ...], *, triple: str, threads: bool, asks: bool) -> str:
     """The functions of a library and what they need.
 
     Args:
         entries: the functions; the variants of each are for the same targets in the same order.
+        triple: the system and processor family.
         threads: whether there is a pool of threads.
         asks: whether the processor can be asked what it has; else the only variant is what runs.
     """
     parts = [f"declare i32 @{v.entry}(ptr)" for e in entries for v in e.variants]
     if asks:
-        parts += [processor_ir(), _chooser(entries[0].variants)]
+        working = _on_tiles(entries[0].variants)
+        parts += [processor_ir(), *((tiles_ir(triple),) if working else ()), _chooser(entries[0].variants, working)]
     for e in entries:
         parallel = threads and any(v.signature.parallel for v in e.variants)
         parts.append(_Writer(e.signature).function(e.name, e.variants, parallel, asks))
@@ -73,8 +76,19 @@ _LIMITER = """define i32 @{name}_set_threads(i32 %n) nounwind {{
 """
 
 
-def _chooser(variants: tuple[Variant, ...]) -> str:
-    """`@mslang.choose`: the number of the first variant that this processor runs, from 1, or 0. Asked once."""
+def _on_tiles(variants: tuple[Variant, ...]) -> frozenset[int]:
+    """The places of the variants for all sizes that work on matrix tiles, or of which one for a bucket does."""
+    found, whole = set(), 0
+    for k, v in enumerate(variants):
+        whole = k if v.bucket is None else whole
+        if v.signature.tiles:
+            found.add(whole)
+    return frozenset(found)
+
+
+def _chooser(variants: tuple[Variant, ...], on_tiles: frozenset[int]) -> str:
+    """`@mslang.choose`: the number of the first variant that this processor and its system run, from 1, or 0. Both are
+    asked once."""
     lines = [
         "@mslang.chosen = internal global i64 -1, align 8",
         "define internal i64 @mslang.choose() {",
@@ -99,6 +113,9 @@ def _chooser(variants: tuple[Variant, ...]) -> str:
                 f"  %f{at} = and i1 {fits}, %e{at}",
             ]
             fits = f"%f{at}"
+        if k in on_tiles:
+            lines.append(f"  %tiles{k} = call i1 @{REQUEST}(i1 {fits})")
+            fits = f"%tiles{k}"
         lines.append(f"  %c{k} = select i1 {fits}, i64 {k + 1}, i64 {result}")
         result = f"%c{k}"
     return "\n".join(

@@ -40,7 +40,7 @@ enum mslang_status {{
     MSLANG_OK = {OK},           /* done */
     MSLANG_NO_MEMORY = {NO_MEMORY},    /* no workspace could be allocated; nothing was written */
     MSLANG_BAD_ARGUMENT = {BAD_ARGUMENT}, /* a pointer or size is not as documented; nothing was written */
-    MSLANG_UNSUPPORTED = {UNSUPPORTED}   /* the processor lacks instructions; nothing was written */
+    MSLANG_UNSUPPORTED = {UNSUPPORTED}   /* instructions are missing or refused; nothing was written */
 }};
 #endif
 """

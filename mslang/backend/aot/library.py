@@ -208,7 +208,7 @@ class _Build:
         codes = self._codes
         base = replace(_baseline(codes[0].target), features=() if self._asks else codes[0].target.features)
         threads = has_threads(self.triple) and any(c.variant.signature.parallel for c in codes)
-        text = entries_ir(self._entries(), threads=threads, asks=self._asks)
+        text = entries_ir(self._entries(), triple=self.triple, threads=threads, asks=self._asks)
         text += threads_ir(self.triple) if threads else ""
         with ONE_AT_A_TIME:
             whole = optimised(f'source_filename = "{self.symbol}.ms"\n{text}', base, True)
