@@ -8,6 +8,7 @@ import msgspec
 
 from mslang.ir.expr import Const, Var
 from mslang.ir.program import Block, Program
+from mslang.ir.visit import free_vars
 from mslang.schedule.rules.cpu.contraction import adjacent_reduction, is_dot_of_rows
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.schedule.rules.nests import leaf_blocks, loops_around, own_loop
@@ -33,7 +34,8 @@ class Group(msgspec.Struct, frozen=True):
 def group_of(program: Program, last: Block) -> Group | None:
     """The group that ends with a block; None if fusing its stages along rows saves nothing.
 
-    It saves something where a reduction along adjacent elements, which is not a product, is among the stages.
+    It saves something where a reduction along adjacent elements, which is not a product, is among the stages. How many
+    rows there are may be known only at the call, if no product is among the stages; how long they are may not.
     """
     spatial = [a.name for a in last.axes if a.kind == "spatial"]
     if not spatial or not _plain(program, last):
@@ -52,10 +54,13 @@ def group_of(program: Program, last: Block) -> Group | None:
         rows.append(axis)
     stages = tuple(n for n in named if n in shared and n != last.name)
     members = [named[n] for n in (*stages, last.name)]
-    reusing = [b for b in members if needs_tiling(program, b) and not is_dot_of_rows(program, b)]
+    reusing = [b for b in members if needs_tiling(program, b, dynamic=True) and not is_dot_of_rows(program, b)]
     if not rows or (reusing and len(rows) == len(spatial)):
         return None
     products = tuple(b.name for b in reusing if not _in_rows(b, shared[b.name], frozenset(rows)))
+    dynamic = [(b, a) for b in members for a in b.axes if not isinstance(a.extent, Const)]
+    if dynamic and (products or any(shared[b.name].get(a.name) not in rows for b, a in dynamic)):
+        return None
     if not any(adjacent_reduction(b) for b in members if b.name not in products):
         return None
     return Group(last.name, stages, tuple(rows), shared, products)
@@ -67,16 +72,17 @@ def _in_rows(block: Block, axes: Mapping[str, str], rows: frozenset[str]) -> boo
 
 
 def _plain(program: Program, block: Block) -> bool:
-    """Whether each axis of a block has one loop of its own, all of them serial, and nothing else is in these loops."""
+    """Whether each axis of a block has one loop of its own, all of them serial, and nothing else is in these loops; the
+    extents are sizes."""
     loops = loops_around(program, block)
-    own = [own_loop(program, block, a.name) for a in block.axes]
+    own = [own_loop(program, block, a.name, dynamic=True) for a in block.axes]
     return (
         bool(loops)
         and None not in own
         and {s.var for s in own if s} == {s.var for s in loops}
         and all(s.kind == "serial" for s in loops)
         and len(block.writes) == 1
-        and all(a.kind in ("spatial", "reduce") and isinstance(a.extent, Const) for a in block.axes)
+        and all(a.kind in ("spatial", "reduce") and not free_vars(a.extent) for a in block.axes)
     )
 
 

@@ -2,7 +2,8 @@
 
 All stages of a group (`groups`) are computed for a row, or a few rows, of the last one, in one parallel loop: what
 they hand on stays in the cache. Reductions along a row run in vectors: each lane reduces its part, then the lanes are
-joined. Products among the stages accumulate in registers.
+joined. Products among the stages accumulate in registers. Without products, the number of rows may be
+known only at the call.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mslang.ir.arith.convert import read_size
+from mslang.ir.arith.domain import limits
 from mslang.ir.program import Block
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import adjacent_reduction, extents, lanes_of
@@ -57,8 +60,7 @@ class RowFusion(msgspec.Struct, frozen=True):
         group = group_of(it.session.program, block)
         if group is None:
             return ()
-        sizes = extents(block)
-        rows = prod(sizes.get(a, 1) for a in group.rows)
+        rows = prod(limits(read_size(a.extent))[0] or 1 for a in block.axes if a.name in group.rows)
         wanted = (FUSED, ONE_PASS) if is_long(it.session, group, it.machine) else (FUSED,)
         return (*legal(it, self, block, wanted), *(() if rows >= BUSY * it.machine.cores else (SEPARATE,)))
 
