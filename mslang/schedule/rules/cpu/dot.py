@@ -7,6 +7,7 @@ reduction. Where a product's sizes do not divide, operands are filled up with ze
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +17,7 @@ from mslang.ir.expr import Expr
 from mslang.ir.program import Block
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.cpu.contraction import Contraction, contraction, extents, limited
+from mslang.schedule.rules.cpu.contraction import Contraction, contraction, extents, greatest, limited
 from mslang.schedule.rules.cpu.grouped import (
     Grouping,
     Product,
@@ -227,7 +228,7 @@ def _tiled(
     session: Session, block: Block, found: Contraction, along: str, dot: Dot, machine: Target, prefix: str
 ) -> _Loops:
     target = block_handle(session, block.name)
-    sizes = extents(block_of(session, target))
+    sizes = greatest(block_of(session, target))
     drawn = draw_register_tile(
         session, block_of(session, target), found, machine.registers - dot.spare, dot.lanes, prefix
     )
@@ -249,8 +250,16 @@ def _tiled(
             lane = parts[3]
         unrolled += parts[2:3]
     assert lane is not None
+    if _is_open(block, found, sizes):
+        outer = [*outer[1:], outer[0]]
     k0, byte = do(session, "split", session.axis(target, along), (None, dot.group), names=[f"{along}0", f"{along}1"])
     reduced = [*(session.axis(target, a) for a in found.reduced if a != along), k0]
     unrolled = [*unrolled[1:], unrolled[0]]
     do(session, "reorder", *outer, *inner, *reduced, *unrolled, lane, byte)
     return _Loops(tuple(outer), inner[-1], reduced[0], tuple(unrolled), lane)
+
+
+def _is_open(block: Block, found: Contraction, sizes: Mapping[str, int]) -> bool:
+    """Whether rows of a dynamic number run in parallel rather than columns, as there may be more of them."""
+    rows, exact = (*found.outer, found.row), extents(block)
+    return any(a is not None and a not in exact and sizes[a] > sizes[found.vector] for a in rows)

@@ -48,9 +48,12 @@ class Product(msgspec.Struct, frozen=True):
 
 
 def product_of(session: Session, block: Block, machine: Target) -> Product | None:
-    """A block as a product whose operands an instruction can read; None if it is none."""
+    """A block as a product whose operands an instruction can read; None if it is none.
+
+    Rows may be of a number that is known only at the call.
+    """
     found = contraction(session.program, block, machine)
-    if found is None or len(extents(block)) < len(block.axes):
+    if found is None or not {found.vector, *found.reduced} <= set(extents(block)):
         return None
     reads = [r for r in block.reads if r.buffer != block.writes[0].buffer]
     if len(reads) != 2:

@@ -130,7 +130,7 @@ def _possible(it: Interpreter, block: Block, order: str) -> bool:
 
 def _tile(session: Session, block: Block, machine: Target) -> MatrixTile | None:
     product = product_of(session, block, machine)
-    if product is None or product.found.row is None or product.packed:
+    if product is None or product.found.row is None or product.packed or len(extents(block)) < len(block.axes):
         return None
     wanted = types_of(session, block, product)
     found = next((t for t in TILES if (t.left, t.right, t.sums) == wanted and machine.has(t.needs)), None)
