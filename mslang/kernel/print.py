@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mslang.ir.expr import ZERO, Binary, Const, Expr
-from mslang.ir.program import Buffer
-from mslang.ir.text import print_expr
+from mslang.ir.text import declared, print_expr
 from mslang.kernel.nodes import (
     Allocate,
     Atomic,
@@ -31,10 +30,10 @@ _INDENT = "    "
 
 def print_module(module: Module) -> str:
     """The module's functions; ends with a newline."""
-    params = ", ".join(("" if p.direction == "in" else p.direction + " ") + _declared(p.buffer) for p in module.params)
+    params = ", ".join(("" if p.direction == "in" else p.direction + " ") + declared(p.buffer) for p in module.params)
     sizes = f"[{', '.join(s.text for s in module.dynamic)}]" if module.dynamic else ""
     lines = [f"kernel {module.name}{sizes}({params}) {{"]
-    lines += [f"{_INDENT}workspace {_declared(b)}" for b in module.workspaces]
+    lines += [f"{_INDENT}workspace {declared(b)}" for b in module.workspaces]
     if len(module.functions) == 1 and module.functions[0].launch is None:
         lines += _indented(module.functions[0].body)
     else:
@@ -56,12 +55,6 @@ def _function(f: Function) -> Iterator[str]:
     yield f"function {f.name}({', '.join(b.name for b in f.params)}){where} {{"
     yield from _indented(f.body)
     yield "}"
-
-
-def _declared(b: Buffer) -> str:
-    strides = "" if b.strides is None else f"(strides = [{', '.join(map(print_expr, b.strides))}])"
-    scope = "" if b.scope == "global" and not strides else f" @ {b.scope}{strides}"
-    return f"{b.name}: {b.dtype}[{', '.join(map(print_expr, b.shape))}]{scope}"
 
 
 def _indented(body: Body) -> list[str]:
@@ -108,7 +101,7 @@ def _lines(s: Stmt) -> Iterator[str]:
             for x in body:
                 yield from _lines(x)
         case Allocate(buffer=b, body=body):
-            yield f"alloc {_declared(b)}"
+            yield f"alloc {declared(b)}"
             for x in body:
                 yield from _lines(x)
         case Evaluate(value=v):

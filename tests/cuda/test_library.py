@@ -9,7 +9,6 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from mslang.backend.cuda.memory import elements
 from mslang.backend.cuda.nvcc import Nvcc
 from mslang.backend.reference import interpret
 from mslang.ir.dtype import size_of
@@ -18,6 +17,7 @@ from mslang.ir.program import Program
 from mslang.kernel import Allocate, Function
 from mslang.kernel.visit import walk
 from mslang.lower.gpu import lower
+from mslang.lower.gpu.memory import elements
 from mslang.lower.summary import summarize
 from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule.strategies import space_of

@@ -9,7 +9,6 @@ import msgspec
 from mslang.backend.cuda.arithmetic import Used
 from mslang.backend.cuda.expression import ExpressionPrinter
 from mslang.backend.cuda.instruction import fragment_types, with_shared_fragments
-from mslang.backend.cuda.memory import DYNAMIC_ALIGN, GLOBAL_ALIGN, require_shared, shared_layout
 from mslang.backend.cuda.names import Names
 from mslang.backend.cuda.prelude import prelude
 from mslang.backend.cuda.scope import Place, Scope
@@ -22,6 +21,7 @@ from mslang.ir.visit import walk_expr
 from mslang.kernel.names import key_of
 from mslang.kernel.nodes import Atomic, Body, Function, Invoke, Launch, Module, Store
 from mslang.kernel.visit import expressions, walk
+from mslang.lower.gpu.memory import DYNAMIC_ALIGN, alignment
 from mslang.lower.layout import row_major
 from mslang.target.description import Target
 
@@ -71,14 +71,13 @@ def cuda_source(module: Module, target: Target, emulated: Callable[[Invoke], boo
     Raises:
         MsError: MS440, something cannot be written in CUDA C; MS419 or MS441, an instruction's text is faulty; MS442,
             an atomic operation that GPUs lack.
-        TargetError: MS461, a kernel's shared memory, aligned, is more than the GPU has.
     """
     used = Used(target.nan_free)
     names = Names()
     kernels: list[str] = []
     launches: list[KernelLaunch] = []
     for f in module.functions:
-        text, launch = _kernel(f, module, target, used, names.fresh(f.name), emulated)
+        text, launch = _kernel(f, module, used, names.fresh(f.name), emulated)
         kernels.append(text)
         launches.append(launch)
     headers = "".join(f"#include <{h}>\n" for h in sorted(used.headers))
@@ -87,11 +86,10 @@ def cuda_source(module: Module, target: Target, emulated: Callable[[Invoke], boo
 
 
 def _kernel(
-    f: Function, module: Module, target: Target, used: Used, name: str, emulated: Callable[[Invoke], bool]
+    f: Function, module: Module, used: Used, name: str, emulated: Callable[[Invoke], bool]
 ) -> tuple[str, KernelLaunch]:
     launch = f.launch or ONE_THREAD
-    shared = shared_layout(f.body, int(launch.dynamic_shared.value) if isinstance(launch.dynamic_shared, Const) else 0)
-    require_shared(name, shared, target)
+    reserved = int(launch.dynamic_shared.value) if isinstance(launch.dynamic_shared, Const) else 0
     names = Names()
     scope = Scope({}, {})
     declared: list[str] = []
@@ -101,8 +99,7 @@ def _kernel(
         own = names.fresh(b.name)
         const = "" if b.name in stored else "const "
         declared.append(f"{const}{memory_name(ex.typed(b.dtype))}* __restrict__ {own}")
-        align = min(b.align or GLOBAL_ALIGN, GLOBAL_ALIGN)
-        place = Place(b, own, b.strides or row_major(b.shape), align)
+        place = Place(b, own, b.strides or row_major(b.shape), alignment(b))
         scope = scope._replace(memory={**scope.memory, b.name: place})
     for size in module.dynamic:
         domain = size.domain
@@ -112,8 +109,8 @@ def _kernel(
         declared.append(f"{NAMES[dtype]} {own}")
         scope = scope.bind(key_of(size), Value(own, dtype, bounds=bounds))
     together = with_shared_fragments(f.body, emulated)
-    printer = StatementPrinter(used, names, shared, fragment_types(f.body), together)
-    if shared.size:
+    printer = StatementPrinter(used, names, fragment_types(f.body), together)
+    if reserved:
         printer.put(f"extern __shared__ __align__({DYNAMIC_ALIGN}) unsigned char {DYNAMIC}[];")
     printer.body(f.body, _threads(printer, launch, f.body, scope, names))
     threads = [int(e.value) if isinstance(e, Const) else 0 for e in launch.block]
@@ -126,7 +123,7 @@ def _kernel(
         tuple(s.name for s in module.dynamic),
         launch.grid,
         launch.block,
-        shared.size,
+        reserved,
     )
     return "\n".join((head, *printer.lines, "}")) + "\n", made
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
@@ -13,12 +12,10 @@ from mslang.backend.cuda.atomics import atomic
 from mslang.backend.cuda.copies import COPIES, copy
 from mslang.backend.cuda.expression import ExpressionPrinter
 from mslang.backend.cuda.instruction import constant_count, fragments_of, instruction, is_fragment
-from mslang.backend.cuda.memory import DYNAMIC_ALIGN, Shared, alignment, elements
 from mslang.backend.cuda.names import Names
 from mslang.backend.cuda.scope import Fragments, Place, Scope, Wide
 from mslang.backend.cuda.texts import FragmentType
 from mslang.backend.cuda.types import INT, NAMES, Level, Value, constant, fits, memory_name
-from mslang.backend.cuda.unroll import unrolls
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Call, Expr, Load, MaskedLoad, dtype_of
@@ -40,6 +37,7 @@ from mslang.kernel.nodes import (
     Within,
 )
 from mslang.lower.analysis import changes_bounds
+from mslang.lower.gpu.memory import alignment, elements, offset_bytes
 from mslang.lower.layout import row_major
 
 _INDENT = "    "
@@ -55,7 +53,6 @@ class StatementPrinter:
     Args:
         used: what the source needs, collected.
         names: the identifiers of this kernel.
-        shared: where shared buffers are.
         fragments: how fragments are held.
         emulated: the instructions that are printed along with their meaning, for a compiler of CPUs.
     """
@@ -64,7 +61,6 @@ class StatementPrinter:
         self,
         used: Used,
         names: Names,
-        shared: Shared,
         fragments: Mapping[str, FragmentType],
         emulated: frozenset[Invoke],
     ) -> None:
@@ -72,7 +68,6 @@ class StatementPrinter:
         self.expressions = ExpressionPrinter(used)
         self._used = used
         self._names = names
-        self._shared = shared
         self._fragments = fragments
         self._emulated = emulated
         self._depth = 1
@@ -145,14 +140,10 @@ class StatementPrinter:
         if changes_bounds(s):
             stop = self._names.fresh(f"{s.var}_end")
             self.put(f"const {NAMES[dtype]} {stop} = {end.text};")
-        if unrolls(s, self._in_registers(scope)):
+        if s.kind == "unrolled":
             self.put("#pragma unroll")
         head = f"for ({NAMES[dtype]} {name} = {start.text}; {name} < {stop}; ++{name})"
         self._block(head, s.body, scope.bind(s.var, Value(name, dtype, bounds=bounds)))
-
-    def _in_registers(self, scope: Scope) -> frozenset[str]:
-        local = (name for name, place in scope.memory.items() if place.buffer.scope == "local")
-        return frozenset((*local, *scope.fragments))
 
     def _let(self, s: Let, scope: Scope) -> None:
         if vectors.lanes_of(s.value, scope) > 1:
@@ -182,9 +173,8 @@ class StatementPrinter:
             )
         self.expressions.typed(b.dtype)
         name, type_, align = self._names.fresh(b.name), memory_name(b.dtype), alignment(b)
-        if b.name in self._shared.offsets:
-            self.put(f"{type_}* const {name} = ({type_}*)({DYNAMIC} + {self._shared.offsets[b.name]});")
-            align = math.gcd(self._shared.offsets[b.name], DYNAMIC_ALIGN) or DYNAMIC_ALIGN
+        if b.scope == "shared.dyn":
+            self.put(f"{type_}* const {name} = ({type_}*)({DYNAMIC} + {offset_bytes(b)});")
         else:
             where = "" if b.scope == "local" else "__shared__ "
             self.put(f"{where}__align__({align}) {type_} {name}[{elements(b)}];")

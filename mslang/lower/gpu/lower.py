@@ -16,8 +16,10 @@ from mslang.lower.gpu.own_updates import plainly
 from mslang.lower.gpu.pipeline import staged
 from mslang.lower.gpu.predicates import decided
 from mslang.lower.gpu.reduction import joined
-from mslang.lower.gpu.storage import placed, shared
+from mslang.lower.gpu.shared import shared
+from mslang.lower.gpu.storage import placed
 from mslang.lower.gpu.temporaries import private
+from mslang.lower.gpu.unroll import unrolled
 from mslang.lower.gpu.vectors import vectorized
 from mslang.lower.gpu.vthreads import interleaved
 from mslang.lower.gpu.warps import exchanged
@@ -38,8 +40,9 @@ PASSES = (
     Pass("pipeline", staged, "copies of later iterations run ahead, asynchronously where that is asked for"),
     Pass("warps", exchanged, "memory of warps becomes registers of their lanes, which shuffles read"),
     Pass("barriers", synchronized, "threads wait where they depend on one another"),
-    Pass("shared", shared, "shared memory is allocated for the whole block; dynamic shared memory is laid out"),
+    Pass("shared", shared, "shared memory is allocated for the whole block, static or dynamic, and laid out"),
     Pass("vectorize", vectorized, "vectorized loops become vector statements, or are unrolled"),
+    Pass("unroll", unrolled, "the loops that are written out: those that the schedule says, and those over registers"),
 )
 """The passes of a GPU, in order."""
 
@@ -69,8 +72,8 @@ def lower(program: Program, target: Target) -> Module:
 
     Raises:
         MsError: MS405, MS406, MS409, as of `mslang.lower.lower`.
-        TargetError: MS430 to MS439, the schedule cannot be run by a GPU's threads as it stands; MS317, MS395, loops of
-            one axis inside each other are not one index.
+        TargetError: MS430 to MS439, the schedule cannot be run by a GPU's threads as it stands; MS461, a block needs
+            more shared memory than there is; MS317, MS395, loops of one axis inside each other are not one index.
     """
     try:
         require_one_index(program, "lower")

@@ -1,8 +1,10 @@
-"""Small kernels for GPUs, built by hand, so that what is printed depends on no pass."""
+"""Small kernels for GPUs, built by hand, so that what is printed depends on the last passes alone."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from mslang.backend.cuda.source import Source, never
+from mslang.backend.cuda.source import cuda_source as printed
 from mslang.ir.expr import (
     Binary,
     Call,
@@ -19,9 +21,28 @@ from mslang.ir.expr import (
     dtype_of,
 )
 from mslang.ir.program import Buffer, Param
-from mslang.kernel.nodes import Allocate, Atomic, Barrier, Body, For, Function, If, Launch, Let, Module, Store
+from mslang.kernel.nodes import Allocate, Atomic, Barrier, Body, For, Function, If, Invoke, Launch, Let, Module, Store
+from mslang.kernel.visit import walk
+from mslang.lower.gpu import PASSES
+from mslang.lower.gpu.memory import DYNAMIC
+from mslang.target.description import Target
 
 TX, BX, BY = Var("threadIdx.x"), Var("blockIdx.x"), Var("blockIdx.y")
+
+
+def finished(module: Module, target: Target) -> Module:
+    """A module after the passes that decide how it is printed; static shared memory stays where it stands."""
+    dynamic = any(isinstance(s, Allocate) and s.buffer.scope == DYNAMIC for f in module.functions for s in walk(f.body))
+    last = {"unroll", *(("shared",) if dynamic else ())}
+    for p in PASSES:
+        if p.name in last:
+            module = p.run(module, target)
+    return module
+
+
+def cuda_source(module: Module, target: Target, emulated: Callable[[Invoke], bool] = never) -> Source:
+    """The source of a module to which only the last passes are applied."""
+    return printed(finished(module, target), target, emulated)
 
 
 def n(value: int) -> Const:

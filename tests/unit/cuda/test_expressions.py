@@ -9,14 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from mslang.backend.cuda.prelude import prelude
-from mslang.backend.cuda.source import cuda_source
 from mslang.diagnostics import MsError
 from mslang.ir.dtype import FLOATS, SCALARS, is_float
 from mslang.ir.expr import BINARY_OPS, LOGICAL, Binary, Call, Cast, Const, Expr, Load, Select, Unary, dtype_of
 from mslang.ir.functions import FUNCTIONS
 from mslang.kernel.nodes import Function, Module, Store
 from mslang.target.description import CUDA
-from tests.unit.cuda.kernels import TX, buffer, launch, n, of_expression, over, plus, times
+from tests.unit.cuda.kernels import TX, buffer, cuda_source, launch, n, of_expression, over, plus, times
 
 INTEGERS = tuple(t for t in SCALARS if not is_float(t) and t != "bool")
 

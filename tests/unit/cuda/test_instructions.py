@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from mslang.backend.cuda.source import cuda_source
 from mslang.diagnostics import MsError
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load, Var
@@ -22,7 +21,7 @@ from mslang.sema.modules import load
 from mslang.sema.named_intrin import library_intrin
 from mslang.target.description import SM_90
 from tests.cuda.emulator import why_not
-from tests.unit.cuda.kernels import TX, buffer, launch, module, n, plus, times
+from tests.unit.cuda.kernels import TX, buffer, cuda_source, launch, module, n, plus, times
 from tests.unit.cuda.test_meaning import emulated
 
 FILES = sorted((stdlib_folder() / "cuda").glob("*.ms"))

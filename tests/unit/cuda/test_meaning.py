@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from mslang.backend.cuda.source import Source, cuda_source
+from mslang.backend.cuda.source import Source
 from mslang.backend.llvm.compile import compile
 from mslang.ir.dtype import SCALARS, bits, is_float, is_unsigned
 from mslang.ir.expr import Call, Symbol, dtype_of
@@ -19,7 +19,7 @@ from mslang.runtime.kernel import load
 from mslang.target.description import CUDA
 from mslang.target.detect import host
 from tests.cuda.emulator import Emulated, Launch, Outcome, why_not
-from tests.unit.cuda.kernels import KERNELS, n
+from tests.unit.cuda.kernels import KERNELS, cuda_source, n
 from tests.unit.cuda.test_expressions import all_of
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

@@ -6,14 +6,13 @@ import pytest
 
 from mslang.backend.backend import Options
 from mslang.backend.cuda.backend import CUDA as BACK_END
-from mslang.backend.cuda.source import cuda_source
 from mslang.diagnostics import MsError, TargetError
 from mslang.ir.expr import Binary, Const, DynamicRange, Load, Ramp, Symbol, Var
 from mslang.ir.intrin import Formal
 from mslang.kernel.nodes import Allocate, Atomic, For, Function, Invoke, Module, Store
 from mslang.sema.program import parse_program
 from mslang.target.description import CUDA
-from tests.unit.cuda.kernels import BX, KERNELS, TX, buffer, launch, module, n, plus, times
+from tests.unit.cuda.kernels import BX, KERNELS, TX, buffer, cuda_source, launch, module, n, plus, times
 
 EXPECT = Path(__file__).parents[2] / "expect" / "cuda"
 
@@ -75,25 +74,6 @@ def test_unaligned_multiples_of_a_dynamic_stride_are_not_widened() -> None:
         x, out = buffer("X", "f32", 64, size), buffer("out", "f32", 64, 4)
         body = (Store("out", (TX, Ramp(n(0), 1, 4)), Load("X", (TX, Ramp(n(0), 1, 4)), "f32")),)
         assert width in cuda_source(module("copy", body, (x, out), launch((1,), (64,)), (size,)), CUDA).text
-
-
-def test_large_shared_arrays_are_reserved_at_the_launch() -> None:
-    big = buffer("big", "f32", 64, 256, scope="shared")
-    out = buffer("out", "f32", 64)
-    body = (
-        Allocate(big, (Store("big", (TX, TX), Const(1.0, "f32")), Store("out", (TX,), Load("big", (TX, TX), "f32")))),
-    )
-    source = cuda_source(module("big", body, (out,), launch((1,), (64,))), CUDA)
-    assert source.launches[0].dynamic_shared == 65536
-    assert "extern __shared__ __align__(128) unsigned char ms_shared[];" in source.text
-
-
-def test_size_of_a_shared_array_must_be_known() -> None:
-    size = Symbol("N", DynamicRange(1, 64))
-    row = buffer("row", "f32", size, scope="shared")
-    body = (Allocate(row, (Store("row", (TX,), Const(1.0, "f32")),)),)
-    with pytest.raises(MsError, match="size of `row`, in shared memory, is known only when the kernel is called"):
-        cuda_source(module("rows", body, (), launch((1,), (64,)), (size,)), CUDA)
 
 
 def test_atomic_of_a_byte_is_refused() -> None:

@@ -7,10 +7,8 @@ from msgspec.structs import replace
 
 from mslang.backend.backend import BackEnd
 from mslang.backend.cuda.backend import CUDA as CUDA_C
-from mslang.backend.cuda.source import cuda_source
 from mslang.diagnostics import TargetError
 from mslang.ir.program import Program
-from mslang.kernel import Module
 from mslang.lower.summary import exceeded, limits, require_within_limits, summarize
 from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule.strategies import space_of
@@ -144,16 +142,14 @@ def test_limits_see_the_memory_in_which_threads_combine_the_parts_of_reductions(
 
 
 def test_buffers_that_fit_only_unaligned_are_refused_when_their_places_are_known():
-    """The summary counts bytes; CUDA C aligns each buffer."""
+    """The summary counts bytes; the pass `shared` aligns each buffer."""
     tight = replace(SMALL, extra=(*SMALL.extra, ("shared", 776)))
     require_within_limits(summed(3), tight)
-    module = CUDA_C.lowered(summed(3), tight)
-    assert isinstance(module, Module)
     with pytest.raises(TargetError) as found:
-        cuda_source(module, tight)
+        CUDA_C.lowered(summed(3), tight)
     assert found.value.diagnostic.code == "MS461"
     assert "784 bytes of shared memory" in found.value.diagnostic.message
-    cuda_source(module, replace(SMALL, extra=(*SMALL.extra, ("shared", 784))))
+    CUDA_C.lowered(summed(3), replace(SMALL, extra=(*SMALL.extra, ("shared", 784))))
 
 
 def test_a_back_end_refuses_before_it_lowers():
