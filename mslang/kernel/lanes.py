@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mslang.ir.expr import ZERO, Binary, Broadcast, Const, Expr, Ramp, Shuffle, Var, children
+from mslang.ir.expr import (
+    ZERO,
+    Binary,
+    Broadcast,
+    Const,
+    Expr,
+    Load,
+    MaskedLoad,
+    Ramp,
+    Select,
+    Shuffle,
+    Var,
+    children,
+    with_children,
+)
 from mslang.ir.text import print_expr
 from mslang.ir.visit import CACHED
 
@@ -25,6 +39,33 @@ def lanes_of(e: Expr) -> int:
     if len(found) > 1:
         raise ValueError(f"`{print_expr(e)}` mixes vectors of {' and '.join(map(str, sorted(found)))} lanes")
     return max(found, default=1)
+
+
+def lane(e: Expr, k: int) -> Expr:
+    """Lane `k` of a vector as a scalar; a scalar as it is.
+
+    >>> print_expr(lane(Binary("*", Ramp(Var("i"), 2, 4), Const(3)), 1))
+    '(i + 2) * 3'
+    """
+    match e:
+        case Ramp(base=base, stride=stride):
+            return Binary("+", base, Const(stride * k))
+        case Broadcast(value=x):
+            return x
+        case Var(lanes=n) if n > 1:
+            return Shuffle((e,), (k,))
+        case Shuffle(operands=xs, order=order):
+            at = order[k]
+            for x in xs:
+                n = lanes_of(x)
+                if at < n:
+                    return lane(x, at)
+                at -= n
+            raise IndexError(f"a vector has no lane {order[k]}")
+        case MaskedLoad(buffer=b, indices=xs, dtype=d, mask=m):
+            read = Load(b, tuple(lane(x, k) for x in xs), d)
+            return Select(lane(m, k), read, Const(False if d == "bool" else 0, d))
+    return with_children(e, tuple(lane(x, k) for x in children(e)))
 
 
 def tail_mask(active: int, lanes: int) -> Expr:

@@ -79,8 +79,8 @@ class ExpressionPrinter:
                 return self._call(name, args, scope)
             case Load():
                 return self.load(e, scope)
-            case Shuffle(operands=(x,), order=(k,)) if x in scope.wide:
-                return _from_memory(scope.wide[x].elements[k], scope.wide[x].dtype)
+            case Shuffle(operands=(Var(lanes=n) as x,), order=(k,)) if n > 1:
+                return _from_memory(f"{scope.variables[key_of(x)].text}.lane[{k}]", x.dtype)
         raise MsError(problem("MS440", f"{type(e).__name__} cannot be written in CUDA C"))
 
     def typed(self, dtype: str) -> str:

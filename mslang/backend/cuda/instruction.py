@@ -11,7 +11,6 @@ from mslang.backend.cuda.expression import ExpressionPrinter, flattened
 from mslang.backend.cuda.scope import Place, Scope
 from mslang.backend.cuda.texts import FragmentType, read_text
 from mslang.backend.cuda.types import Level
-from mslang.backend.cuda.vectors import multiple_of
 from mslang.diagnostics import MsError, problem
 from mslang.ir.arith import simplify
 from mslang.ir.dtype import size_of
@@ -22,6 +21,7 @@ from mslang.ir.program import HOLDERS
 from mslang.kernel.nodes import Body, Invoke
 from mslang.kernel.visit import walk
 from mslang.lower.gpu.axes import WARP
+from mslang.lower.gpu.indices import multiple_of
 from mslang.lower.instructions import require_as_declared
 
 LANE = "lane"

@@ -29,20 +29,12 @@ class Fragments(NamedTuple):
     tile: tuple[int, ...]
 
 
-class Wide(NamedTuple):
-    """A vector at hand: the text of each of its elements."""
-
-    elements: tuple[str, ...]
-    dtype: str
-
-
 class Scope(NamedTuple):
-    """The variables, buffers and fragments that are visible, the vectors at hand, and what indices run over."""
+    """The variables, buffers and fragments that are visible, and what indices run over."""
 
     variables: Mapping[str, Value]
     memory: Mapping[str, Place]
     fragments: Mapping[str, Fragments] = MappingProxyType({})
-    wide: Mapping[Expr, Wide] = MappingProxyType({})
     ranges: Ranges = MappingProxyType({})
 
     def bind(self, name: str, value: Value) -> Scope:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from mslang.backend.cuda import arithmetic, vectors
+from mslang.backend.cuda import arithmetic
 from mslang.backend.cuda.arithmetic import Used
 from mslang.backend.cuda.atomics import atomic
 from mslang.backend.cuda.copies import COPIES, copy
 from mslang.backend.cuda.expression import ExpressionPrinter
 from mslang.backend.cuda.instruction import constant_count, fragments_of, instruction, is_fragment
 from mslang.backend.cuda.names import Names
-from mslang.backend.cuda.scope import Fragments, Place, Scope, Wide
+from mslang.backend.cuda.scope import Fragments, Place, Scope
 from mslang.backend.cuda.texts import FragmentType
 from mslang.backend.cuda.types import INT, NAMES, Level, Value, constant, fits, memory_name
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import Call, Expr, Load, MaskedLoad, dtype_of
+from mslang.ir.expr import Call, Expr, Load, Var
 from mslang.ir.program import HOLDERS, Buffer
-from mslang.ir.visit import walk_expr
+from mslang.kernel.lanes import lane, lanes_of
+from mslang.kernel.names import key_of
 from mslang.kernel.nodes import (
     Allocate,
     Atomic,
@@ -146,8 +147,9 @@ class StatementPrinter:
         self._block(head, s.body, scope.bind(s.var, Value(name, dtype, bounds=bounds)))
 
     def _let(self, s: Let, scope: Scope) -> None:
-        if vectors.lanes_of(s.value, scope) > 1:
-            raise MsError(problem("MS440", f"the vector `{s.name}` cannot be a variable in CUDA C"))
+        if lanes_of(s.value) > 1:
+            self._vector_let(s, scope)
+            return
         v = self.expressions.value(s.value, scope)
         if v.literal is not None:
             self.body(s.body, scope.bind(s.name, v))
@@ -204,62 +206,39 @@ class StatementPrinter:
         return scope._replace(fragments={**scope.fragments, b.name: Fragments(b, name, held.tile)})
 
     def _store(self, s: Store, scope: Scope) -> None:
-        lanes = max(vectors.lanes_of(e, scope) for e in (*s.indices, s.value, *((s.mask,) if s.mask else ())))
-        if lanes > 1:
-            self._vector_store(s, lanes, scope)
+        ex = self.expressions
+        lanes = max(map(lanes_of, s.indices), default=1)
+        if s.mask is not None or (lanes == 1 and lanes_of(s.value) > 1):
+            raise _not_one_instruction(f"what is stored to `{s.buffer}`")
+        if lanes == 1:
+            self.put(f"{ex.element(s.buffer, s.indices, scope)} = {ex.value(s.value, scope).text};")
             return
-        ex = self.expressions
-        self.put(f"{ex.element(s.buffer, s.indices, scope)} = {ex.value(s.value, scope).text};")
+        type_ = self._vector_type(s.buffer, lanes, scope)
+        if isinstance(s.value, Var) and s.value.lanes == lanes:
+            text = scope.variables[key_of(s.value)].text
+        else:
+            values = [ex.value(lane(s.value, k), scope).text for k in range(lanes)]
+            text = f"{type_}{{{{{', '.join(values)}}}}}"
+        self.put(f"*({type_}*){self._first(s.buffer, s.indices, scope)} = {text};")
 
-    def _vector_store(self, s: Store, lanes: int, scope: Scope) -> None:
-        ex = self.expressions
-        place = ex.place(s.buffer, scope)
-        ex.typed(place.buffer.dtype)
-        loads = vectors.unconditional_loads(s.value) if s.mask is None else []
-        for load in dict.fromkeys(loads):
-            scope = self._loaded(load.buffer, load, load.indices, scope)
-        values = [ex.value(vectors.lane(s.value, k, scope), scope).text for k in range(lanes)]
-        wide = vectors.piece(place, s.indices, scope) if s.mask is None else 1
-        if wide > 1:
-            type_ = self._vector_type(place.buffer.dtype, wide)
-            for k in range(0, lanes, wide):
-                at = ex.address(s.buffer, tuple(vectors.lane(x, k, scope) for x in s.indices), scope)
-                self.put(f"*({type_}*){at} = {_vector(type_, values[k : k + wide])};")
-            return
-        if len(set(values)) > 1 and any(x.buffer == s.buffer for x in _loads_of(s.value)):
-            # All lanes are read before one is stored.
-            values = [self._temporary(v, place.buffer.dtype) for v in values]
-        for k, text in enumerate(values):
-            element = ex.element(s.buffer, tuple(vectors.lane(x, k, scope) for x in s.indices), scope)
-            mask = "" if s.mask is None else f"if ({ex.value(vectors.lane(s.mask, k, scope), scope).text}) "
-            self.put(f"{mask}{element} = {text};")
+    def _vector_let(self, s: Let, scope: Scope) -> None:
+        """A load of neighbours."""
+        if not isinstance(s.value, Load):
+            raise _not_one_instruction(f"`{s.name}`")
+        type_ = self._vector_type(s.value.buffer, lanes_of(s.value), scope)
+        at = self._first(s.value.buffer, s.value.indices, scope)
+        name = self._names.fresh(s.name)
+        self.put(f"const {type_} {name} = *(const {type_}*){at};")
+        self.body(s.body, scope.bind(s.name, Value(name, s.value.dtype)))
 
-    def _loaded(self, buffer: str, load: Expr, indices: tuple[Expr, ...], scope: Scope) -> Scope:
-        """The scope in which a load of neighbours is at hand, by as few instructions as possible."""
-        ex = self.expressions
-        place = ex.place(buffer, scope)
-        wide = vectors.piece(place, indices, scope)
-        lanes = vectors.lanes_of(load, scope)
-        if wide == 1:
-            return scope
-        ex.typed(place.buffer.dtype)
-        type_ = self._vector_type(place.buffer.dtype, wide)
-        found: list[str] = []
-        for k in range(0, lanes, wide):
-            at = ex.address(buffer, tuple(vectors.lane(x, k, scope) for x in indices), scope)
-            name = self._names.fresh(f"{buffer}_vector")
-            self.put(f"const {type_} {name} = *(const {type_}*){at};")
-            found += [f"{name}.lane[{j}]" for j in range(wide)]
-        return scope._replace(wide={**scope.wide, load: Wide(tuple(found), dtype_of(load))})
+    def _first(self, buffer: str, indices: tuple[Expr, ...], scope: Scope) -> str:
+        """The address of the first of neighbours."""
+        return self.expressions.address(buffer, tuple(lane(x, 0) for x in indices), scope)
 
-    def _vector_type(self, dtype: str, lanes: int) -> str:
+    def _vector_type(self, buffer: str, lanes: int, scope: Scope) -> str:
+        dtype = self.expressions.typed(self.expressions.place(buffer, scope).buffer.dtype)
         self._used.functions.add("ms_vector")
         return f"ms_vector<{memory_name(dtype)}, {lanes}>"
-
-    def _temporary(self, text: str, dtype: str) -> str:
-        name = self._names.fresh("value")
-        self.put(f"const {NAMES[dtype]} {name} = {text};")
-        return name
 
     # -------------------------------------------------------------- instructions
     def _invoke(self, s: Invoke, scope: Scope) -> None:
@@ -278,13 +257,11 @@ class StatementPrinter:
         self.put("#else", *lines, "#endif")
 
 
-def _vector(type_: str, values: list[str]) -> str:
-    """A vector of these elements: as it is, if it is one that was loaded."""
-    whole = values[0].removesuffix(".lane[0]")
-    if whole.isidentifier() and values == [f"{whole}.lane[{k}]" for k in range(len(values))]:
-        return whole
-    return f"{type_}{{{{{', '.join(values)}}}}}"
-
-
-def _loads_of(e: Expr) -> Iterable[Load | MaskedLoad]:
-    return (x for x in walk_expr(e) if isinstance(x, Load | MaskedLoad))
+def _not_one_instruction(what: str) -> MsError:
+    return MsError(
+        problem(
+            "MS440",
+            f"{what} is a vector that no instruction loads or stores",
+            why="CUDA C is printed of kernels after the pass `widths`",
+        )
+    )

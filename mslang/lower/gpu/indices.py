@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import gcd
 
 from mslang.ir import arith
-from mslang.ir.expr import Binary, Cast, Const, DynamicRange, Expr, Load, Symbol, Var
+from mslang.ir.expr import Binary, Cast, Const, DynamicRange, Expr, Load, Select, Symbol, Var
 from mslang.ir.program import Range
 from mslang.ir.visit import walk_expr
 
@@ -35,10 +35,14 @@ def multiple_of(e: Expr) -> int:
             return abs(int(v))
         case Symbol(domain=DynamicRange(multiple=n)):
             return n
-        case Binary(op="+" | "-", left=a, right=b):
+        case Binary(op="+" | "-" | "min" | "max", left=a, right=b):
             return gcd(multiple_of(a), multiple_of(b))
         case Binary(op="*", left=a, right=b):
             return multiple_of(a) * multiple_of(b)
-        case Binary(op="%", left=a, right=Const(value=n)):
-            return gcd(multiple_of(a), int(n))
+        case Binary(op="//", left=a, right=Const(value=int() as d)) if d > 0 and multiple_of(a) % d == 0:
+            return multiple_of(a) // d
+        case Binary(op="%", left=a, right=b):
+            return gcd(multiple_of(a), multiple_of(b))
+        case Select(then=a, otherwise=b):
+            return gcd(multiple_of(a), multiple_of(b))
     return 1

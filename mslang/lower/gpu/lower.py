@@ -23,6 +23,7 @@ from mslang.lower.gpu.unroll import unrolled
 from mslang.lower.gpu.vectors import vectorized
 from mslang.lower.gpu.vthreads import interleaved
 from mslang.lower.gpu.warps import exchanged
+from mslang.lower.gpu.widths import widths
 from mslang.lower.init import hoist
 from mslang.lower.instructions import CUDA
 from mslang.lower.passes import Pass
@@ -43,6 +44,7 @@ PASSES = (
     Pass("shared", shared, "shared memory is allocated for the whole block, static or dynamic, and laid out"),
     Pass("vectorize", vectorized, "vectorized loops become vector statements, or are unrolled"),
     Pass("unroll", unrolled, "the loops that are written out: those that the schedule says, and those over registers"),
+    Pass("widths", widths, "a store of a vector is one instruction, and so is a `let` of a load of one"),
 )
 """The passes of a GPU, in order."""
 

@@ -1,7 +1,7 @@
 """Vectorized loops as vector statements: loads and stores of several neighbours at once.
 
 A loop whose body stores neighbours, or loads them, becomes statements over ramps; how many neighbours one instruction
-takes is for the printer to prove, who knows where buffers lie. Every other vectorized loop is unrolled.
+takes the pass `widths` proves. Every other vectorized loop is unrolled.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ TX, BX, BY = Var("threadIdx.x"), Var("blockIdx.x"), Var("blockIdx.y")
 def finished(module: Module, target: Target) -> Module:
     """A module after the passes that decide how it is printed; static shared memory stays where it stands."""
     dynamic = any(isinstance(s, Allocate) and s.buffer.scope == DYNAMIC for f in module.functions for s in walk(f.body))
-    last = {"unroll", *(("shared",) if dynamic else ())}
+    last = {"unroll", "widths", *(("shared",) if dynamic else ())}
     for p in PASSES:
         if p.name in last:
             module = p.run(module, target)

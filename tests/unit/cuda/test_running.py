@@ -34,7 +34,7 @@ from mslang.runtime.timing import Limits
 from mslang.sema.modules import load
 from mslang.sema.targets import describe
 from mslang.target.description import CUDA, SM_80, SM_90
-from tests.unit.cuda.kernels import BX, KERNELS, TX, buffer, launch, n, plus, times
+from tests.unit.cuda.kernels import BX, KERNELS, TX, buffer, finished, launch, n, plus, times
 
 NVCC = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 
@@ -118,7 +118,7 @@ def plus_one(x: np.ndarray, out: np.ndarray, size: int) -> None:
 
 
 def loaded(fake: FakeDevice, module: Module) -> LoadedModule:
-    made = compiled(module, CUDA, text_only=True)
+    made = compiled(finished(module, CUDA), CUDA, text_only=True)
     return LoadedModule(replace(made, image=b"image"), fake)
 
 

@@ -9,10 +9,10 @@ from mslang.backend.cuda.backend import CUDA as BACK_END
 from mslang.diagnostics import MsError, TargetError
 from mslang.ir.expr import Binary, Const, DynamicRange, Load, Ramp, Symbol, Var
 from mslang.ir.intrin import Formal
-from mslang.kernel.nodes import Allocate, Atomic, For, Function, Invoke, Module, Store
+from mslang.kernel.nodes import Allocate, Atomic, For, Function, Invoke, Let, Module, Store
 from mslang.sema.program import parse_program
 from mslang.target.description import CUDA
-from tests.unit.cuda.kernels import BX, KERNELS, TX, buffer, cuda_source, launch, module, n, plus, times
+from tests.unit.cuda.kernels import BX, KERNELS, TX, buffer, cuda_source, launch, module, n, plus, printed, times
 
 EXPECT = Path(__file__).parents[2] / "expect" / "cuda"
 
@@ -66,6 +66,7 @@ def test_declared_alignment_limits_the_width_of_an_access() -> None:
     text = stored(times(TX, 4), align=8)
     assert text.count("(ms_vector<float, 2>*)(out") == 2
     assert text.count("(const ms_vector<float, 4>*)(X") == 1
+    assert "ms_vector<float, 2>{{X_vector.lane[2], X_vector.lane[3]}};" in text
 
 
 def test_unaligned_multiples_of_a_dynamic_stride_are_not_widened() -> None:
@@ -123,6 +124,21 @@ def test_loops_over_registers_are_unrolled() -> None:
     text = cuda_source(module("fill", (Allocate(local, (fill, loop)),), (out,), launch((1,), (56,))), CUDA).text
     assert text.count("#pragma unroll") == 1
     assert text.index("#pragma unroll") < text.index("int i = 0")
+
+
+def test_vectors_that_no_instruction_takes_are_refused() -> None:
+    four, value = Ramp(times(TX, 4), 1, 4), Const(0.0, "f32")
+    x, out = buffer("X", "f32", 64), buffer("out", "f32", 64)
+    load = Load("X", (four,), "f32")
+    masked = Store("out", (four,), value, mask=Binary("<", four, n(2)))
+    of_a_sum = Let("v", Binary("+", load, load), (Store("out", (four,), Var("v", "f32", 4)),))
+    for body, what in (
+        (masked, "what is stored to `out`"),
+        (Store("out", (n(0),), load), "what is stored to `out`"),
+        (of_a_sum, "`v`"),
+    ):
+        with pytest.raises(MsError, match=f"{what} is a vector that no instruction loads or stores"):
+            printed(module("vectors", (body,), (x, out), launch((1,), (16,))), CUDA)
 
 
 # ------------------------------------------------------------------ instructions

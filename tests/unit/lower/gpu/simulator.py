@@ -27,6 +27,7 @@ from mslang.ir.expr import (
     Load,
     Ramp,
     Select,
+    Shuffle,
     Symbol,
     Unary,
     Var,
@@ -380,6 +381,10 @@ class _Thread:
                 return [first + k * i for i in range(n)]
             case Broadcast(value=x, lanes=n):
                 return [self.value(x, known)] * n
+            case Shuffle(operands=xs, order=order):
+                found = [self.value(x, known) for x in xs]
+                joined = [y for x in found for y in (x if isinstance(x, list) else [x])]
+                return joined[order[0]] if len(order) == 1 else [joined[k] for k in order]
             case Call(name=n, args=args, dtype=d):
                 result = functions.evaluated(n, tuple(float(self.value(x, known)) for x in args), d)
                 return np.dtype(_DTYPES[d]).type(result)
