@@ -16,14 +16,12 @@ from mslang.ir.program import Buffer, Range
 from mslang.ir.visit import free_vars, loads_of, substitute
 from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, If, Invoke, Let, Module, Stmt, Store, While
 from mslang.kernel.visit import bodies
+from mslang.lower.analysis import MAX_UNROLLED
 from mslang.lower.summary.accesses import Around, Reference, accesses, choose, footprints, iterations, references
 from mslang.lower.summary.arithmetic import arithmetic
 from mslang.lower.summary.footprint import over, product, times
 from mslang.lower.summary.values import Access, Allocated, Loop, Nest, Statement, Summary
 from mslang.target.description import Target
-
-UNROLLED = 1024
-"""Statements that unrolling may make of one loop: a loop beyond stays a loop."""
 
 BASE_REGISTERS = 16
 """Registers of a thread for addresses and counters."""
@@ -166,9 +164,9 @@ def _number(extent: Expr, place: _Place) -> Expr:
 
 def _copies(s: For, extent: Expr) -> Expr:
     """How often the body of an unrolled loop is written out."""
-    limit = dict(s.annotations).get(MAX_STEPS, UNROLLED)
-    most = limit if isinstance(limit, Expr) else Const(int(limit) if isinstance(limit, int) else UNROLLED)
-    fits = Binary("<=", times(extent, _weight(s.body)), Const(UNROLLED))
+    limit = dict(s.annotations).get(MAX_STEPS, MAX_UNROLLED)
+    most = limit if isinstance(limit, Expr) else Const(int(limit) if isinstance(limit, int) else MAX_UNROLLED)
+    fits = Binary("<=", times(extent, _weight(s.body)), Const(MAX_UNROLLED))
     return choose(_both(arith.simplify(Binary("<=", extent, most)), arith.simplify(fits)), extent, ONE)
 
 

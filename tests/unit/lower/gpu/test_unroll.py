@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mslang.ir.annotations import MAX_STEPS
 from mslang.ir.expr import Const, Load, Var
 from mslang.kernel import Allocate, Body, For, Invoke, Store
 from mslang.kernel.visit import walk
 from mslang.lower.gpu.unroll import IN_REGISTERS, unrolled
+from mslang.lower.summary import summarize
 from mslang.target.description import CUDA
 from tests.unit.cuda.kernels import TX, buffer, launch, module, n, plus
 
@@ -34,6 +37,13 @@ def test_a_loop_that_the_schedule_unrolls_is_written_out_within_limits() -> None
     assert kinds(storing("i", 8, "unrolled", steps=7)) == {"i": "serial"}
     assert kinds(storing("i", 256, "unrolled", times=4)) == {"i": "unrolled"}
     assert kinds(storing("i", 256, "unrolled", times=5)) == {"i": "serial"}
+
+
+@pytest.mark.parametrize(("trips", "times", "steps"), [(8, 1, 0), (8, 1, 8), (8, 1, 7), (256, 4, 0), (256, 5, 0)])
+def test_the_summary_predicts_it(trips: int, times: int, steps: int) -> None:
+    loop = storing("i", trips, "unrolled", times, steps=steps)
+    found = summarize(module("k", (loop,), (OUT,), launch((1,), (32,))), CUDA).statements[0].loops[-1]
+    assert found.copies == Const(trips if kinds(loop) == {"i": "unrolled"} else 1)
 
 
 def test_a_loop_of_unknown_length_stays() -> None:
