@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
+from mslang.attribution import attributed
 from mslang.diagnostics import MsError
 from mslang.extensions import allowed, loaded
 from mslang.ir.expr import Choice, Uniform
@@ -192,7 +193,7 @@ def mutate(
     """A mutant of each candidate, each by one of the mutators that apply, chosen by weight."""
     import numpy as np
 
-    able = [m for m in mutators if m.weight > 0 and m.applies(leaf, leaves)]
+    able = [m for m in mutators if _applies(m, leaf, leaves)]
     if not able or not len(batch):
         return []
     which: NDArray[np.int64] = chosen(stream.words("mutator"), thresholds([m.weight for m in able]))
@@ -200,5 +201,11 @@ def mutate(
     for k, mutator in enumerate(able):
         rows = np.flatnonzero(which == k)
         if len(rows):
-            parts += mutator.mutate(leaf, leaves, batch[rows], stream.at(rows))
+            with attributed("mutator", mutator, "mutate"):
+                parts += mutator.mutate(leaf, leaves, batch[rows], stream.at(rows))
     return parts
+
+
+def _applies(mutator: Mutator, leaf: Leaf, leaves: Leaves) -> bool:
+    with attributed("mutator", mutator, "applies"):
+        return mutator.weight > 0 and mutator.applies(leaf, leaves)

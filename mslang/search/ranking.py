@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from mslang.attribution import ExtensionError, attributed
 from mslang.diagnostics import MsError
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.sketch import Sketch
@@ -142,7 +143,7 @@ class Ranking:
         if self._model is not None and self._of != len(self._leaves):
             self._train()
         if self._model is not None and self._features is not None:
-            return self._model.predict(self._features.rows(leaf.number, batch))
+            return _predicted(self._model, self._features.rows(leaf.number, batch))
         features = self._readable() if self._models.taught else None
         if features is None:
             return self.draft(leaf, batch)
@@ -178,6 +179,8 @@ class Ranking:
             return None
         try:
             return self._current()
+        except ExtensionError:
+            raise
         except MsError:
             # What cannot be lowered before its decisions have values has no features.
             self._models = msgspec.structs.replace(self._models, features=None, model=None, taught=False)
@@ -200,12 +203,14 @@ class Ranking:
         if models.model is None or all(m.cost is None for m in self._measured):
             return
         if self._model is None:
-            self._model = models.model(features.names, self._seed)
-        self._model.update(
-            np.concatenate(self._rows),
-            np.asarray([m.cost or m.bound or np.inf for m in self._measured], np.float64),
-            np.asarray([m.cost is None and m.bound is not None for m in self._measured], np.bool_),
-        )
+            with attributed("cost model", models.model):
+                self._model = models.model(features.names, self._seed)
+        with attributed("cost model", self._model, "update"):
+            self._model.update(
+                np.concatenate(self._rows),
+                np.asarray([m.cost or m.bound or np.inf for m in self._measured], np.float64),
+                np.asarray([m.cost is None and m.bound is not None for m in self._measured], np.bool_),
+            )
 
     def _current(self) -> Features:
         """The features of all the structures known. With more structures the columns are others, and the model with
@@ -216,6 +221,17 @@ class Ranking:
             self._of = len(self._leaves)
             self._rows, self._model = [], None
         return self._features
+
+
+def _predicted(model: CostModel, rows: NDArray[np.float32]) -> Floats:
+    """What a model predicts, a number for each candidate."""
+    import numpy as np
+
+    with attributed("cost model", model, "predict"):
+        found = model.predict(rows)
+        if np.shape(found) != (len(rows),):
+            raise ValueError(f"predictions of shape {np.shape(found)} for {len(rows)} candidates")
+    return found
 
 
 def _rows(features: Features, measured: Sequence[Measured]) -> list[NDArray[np.float32]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
+from mslang.attribution import described
 from mslang.diagnostics import Diagnostic, MsError, Severity
 from mslang.extensions import allowed, loaded
 from mslang.tune.progress import Event, Listener, Warned
@@ -60,13 +61,13 @@ class Guarded:
         try:
             self._callback(event)
         except Exception as error:  # noqa: BLE001 - a callback is a user's code: none of its errors may end a search
-            self._callback = None
+            failed, self._callback = self._callback, None
             self._warn(
                 Diagnostic(
                     "MS545",
                     f"the callback `{self._name}` failed and is not called again",
                     severity=Severity.WARNING,
-                    why=f"{type(error).__name__}: {error}",
+                    why=described(error, failed),
                     help="the search goes on; every record is kept",
                 )
             )

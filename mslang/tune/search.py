@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from mslang import __version__, profiling
+from mslang.attribution import attributed
 from mslang.ir.equal import structural_hash
 from mslang.schedule.space import Candidate
 from mslang.search.lessons import Teacher
@@ -151,7 +152,9 @@ class Search:
             task.instances,
         )
         names = task.program.name, task.space.name, task.target.name
-        explained = [x for x in (self._begun().explanation(), str(self._taught or "")) if x]
+        strategy = self._begun()
+        with attributed("strategy", strategy, "explanation"):
+            explained = [x for x in (strategy.explanation(), str(self._taught or "")) if x]
         about = self._settings.budget.trials, self.trials, "; ".join(explained)
         self._listen(Started(*names, self._run, str(self._database.path), *about, best=self._history.best))
 
@@ -160,7 +163,7 @@ class Search:
         if self._strategy is None:
             problem = problem_of(self._task, self._settings, self._history.known.values(), self._given_up)
             make = self._chosen_strategy()
-            with profiling.scope("draw"):
+            with profiling.scope("draw"), attributed("strategy", make):
                 self._strategy = make(problem)
         return self._strategy
 
@@ -220,7 +223,7 @@ class Search:
         if not generation.proposals:
             # All of a generation even if fewer trials are left: a run that is resumed with more of them continues it.
             with profiling.scope("draw"):
-                proposals = strategy.propose(GENERATION)
+                proposals = _proposed(strategy)
             generation = Measured(proposals, (), strategy.rejections.take())
             self._history.tally.reject(generation.rejections)
         if not generation.proposals:
@@ -236,7 +239,7 @@ class Search:
         if not cut:
             self._report(generation)
         if why is None:
-            with profiling.scope("model"):
+            with profiling.scope("model"), attributed("strategy", strategy, "observe"):
                 strategy.observe(generation.observed)
         return why
 
@@ -448,3 +451,13 @@ class Search:
         if self._incumbent is not None and self._incumbent[0] == record.candidate:
             return self._incumbent[1]
         return candidate_of(record, self._task.space)
+
+
+def _proposed(strategy: Strategy) -> Sequence[Proposal]:
+    """The next generation of a strategy."""
+    with attributed("strategy", strategy, "propose"):
+        found = strategy.propose(GENERATION)
+        other = next((p for p in found if not isinstance(p, Proposal)), None)
+        if other is not None:
+            raise TypeError(f"it gives a {type(other).__name__}, not a Proposal")
+    return found

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from mslang import profiling
+from mslang.attribution import attributed
 from mslang.backend.registry import serving
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.print import print_program
@@ -167,7 +168,10 @@ class Session:
         self._replay()
         while True:
             states = self._states()
-            chosen = self._scheduler.next(states)
+            with attributed("task scheduler", self._scheduler, "next"):
+                chosen = self._scheduler.next(states)
+                if chosen is not None and not 0 <= chosen < len(states):
+                    raise IndexError(f"there is no task {chosen}; they are 0 to {len(states) - 1}")
             if chosen is None or states[chosen].over:
                 return "nothing is left to try"
             why = self._spent(chosen)

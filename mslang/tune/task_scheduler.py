@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from mslang.attribution import attributed
 from mslang.diagnostics import MsError, problem
 from mslang.extensions import allowed, declared, load
 from mslang.suggestions import did_you_mean
@@ -124,7 +125,8 @@ def scheduler_named(name: str) -> TaskScheduler:
             )
         )
     make = load(GROUP, name, allowed())
-    made = make() if callable(make) else make
+    with attributed("task scheduler", make):
+        made = make() if callable(make) else make
     if not isinstance(made, TaskScheduler):
         why = f"`next(tasks)` is missing: {type(made).__name__} is not a TaskScheduler"
         raise MsError(problem("MS546", f"the extension `{name}` makes no task scheduler", why=why))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mslang.attribution import ExtensionError, attributed
 from mslang.diagnostics import MsError, TargetError
 from mslang.schedule.sketch import Sketch
 from mslang.search.draft import draft_formula
@@ -76,8 +77,11 @@ class _SketchFeatures:
         self.formulas = Formulas()
         try:
             summary = summary_of(sketch.program, target)
-            found = extractor.rows(self.formulas, sketch, summary, target)
+            with attributed("extractor of features", extractor, "rows"):
+                found = extractor.rows(self.formulas, sketch, summary, target)
             self.draft = draft_formula(self.formulas, sketch, target).log2()
+        except ExtensionError:
+            raise
         except (MsError, TargetError):
             # What cannot be lowered before its decisions have values has neither features nor a draft.
             found, self.draft = (), self.formulas.number(0.0)

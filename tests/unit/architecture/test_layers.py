@@ -35,6 +35,7 @@ LAYERS = (
 """Top to bottom; a module may import its own layer and those below."""
 
 BOTTOM = {
+    "attribution",
     "brevity",
     "caching",
     "diagnostics",
