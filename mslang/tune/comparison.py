@@ -33,13 +33,19 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """How many times as long a candidate takes as another, and the half width of the interval of that ratio.
+    """How many times as long a candidate takes as another, and the half width of the interval of that ratio; infinite
+    where there is one sample of each, so that no interval is known.
 
     Source: the median of paired ratios; its standard error from the median absolute deviation.
     """
 
     ratio: float
     noise: float
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is an interval."""
+        return math.isfinite(self.noise)
 
     @property
     def within_noise(self) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 import msgspec
 
-from mslang.tune.comparison import Compared, Gap, gap
+from mslang.tune.comparison import Compared, Gap, Sample, gap
 from mslang.tune.record import Outcome, Record, Result
 
 REMEASURED = 3
@@ -83,9 +84,13 @@ def confirm(
     gaps: list[Gap] = []
     if ordered and ordered[0].candidate in right:
         together = takewhile(lambda r: r.candidate in right, ordered[1:])
-        first = right[ordered[0].candidate][1]
-        gaps = [gap(right[r.candidate][1], first) for r in together]
+        gaps = [_gap(*right[r.candidate], *right[ordered[0].candidate]) for r in together]
     return Confirmed(tuple(failed), tuple(ordered), tuple(gaps))
+
+
+def _gap(record: Record, samples: Sequence[Sample], first: Record, of_first: Sequence[Sample]) -> Gap:
+    """How a candidate compares with the first; by their times alone where the runner gives no samples."""
+    return gap(samples, of_first) if samples and of_first else Gap(_cost(record) / _cost(first), math.inf)
 
 
 def _with(record: Record, result: Result) -> Record:

@@ -67,7 +67,7 @@ def _finished(event: Finished) -> dict[str, Any]:
         "confirmed": event.confirmed,
         "known": event.known,
         "ties": [
-            {"id": r.id, "seconds": r.seconds, "ratio": g.ratio, "noise": g.noise}
+            {"id": r.id, "seconds": r.seconds, "ratio": g.ratio, "noise": g.noise if g.is_known else None}
             for r, g in zip(event.ties, event.gaps, strict=True)
         ],
         "reasons": [{"outcome": o.value, "reason": why, "count": n} for (o, why), n in tally.reasons.items()],

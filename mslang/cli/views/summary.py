@@ -10,6 +10,7 @@ from mslang.brevity import seconds_text
 from mslang.cli.common import counted, table
 from mslang.cli.views.board import Standing
 from mslang.runtime.timing import SLOW_CORE
+from mslang.tune.comparison import Gap
 from mslang.tune.progress import Finished
 from mslang.tune.record import Outcome
 from mslang.tune.scale import Scale
@@ -44,7 +45,8 @@ def summary(done: Finished, scale: Scale, database: str, places: Sequence[str] =
     timing = None if done.best is None else done.best.result.timing
     if done.best is None or timing is None:
         return "\n".join([*lines, "nothing valid was found"])
-    lines.append(f"best      {seconds_text(timing.median)} ± {seconds_text(timing.mad)}  {scale.rate(timing)}".rstrip())
+    deviation = f" ± {seconds_text(timing.mad)}" if len(timing.samples) > 1 else ""
+    lines.append(f"best      {seconds_text(timing.median)}{deviation}  {scale.rate(timing)}".rstrip())
     lines += [_tied(done)] if done.ties else []
     if scale.operations and scale.peak:
         lines.append(f"peak      {scale.peak / 1e9:.4g} GFLOP/s ({scale.dtype}), the most seen on this machine")
@@ -59,12 +61,16 @@ def summary(done: Finished, scale: Scale, database: str, places: Sequence[str] =
 
 def _tied(done: Finished) -> str:
     """The candidates whose times are indistinguishable from the best one's, and by how much they differ from it."""
-    listed = ", ".join(
-        f"record {r.id} ({100 * (g.ratio - 1):+.1f} ± {100 * g.noise:.1f} %)"
-        for r, g in list(zip(done.ties, done.gaps, strict=True))[:4]
-    )
+    listed = ", ".join(f"record {r.id} ({_apart(g)})" for r, g in list(zip(done.ties, done.gaps, strict=True))[:4])
     more = f" and {len(done.ties) - 4} more" if len(done.ties) > 4 else ""
-    return f"tied      within the noise of it, timed in turn: {listed}{more}"
+    known = all(g.is_known for g in done.gaps)
+    how = "within the noise of it, timed in turn" if known else "perhaps: the noise of a single sample is not known"
+    return f"tied      {how}: {listed}{more}"
+
+
+def _apart(gap: Gap) -> str:
+    interval = f" ± {100 * gap.noise:.1f}" if gap.is_known else ""
+    return f"{100 * (gap.ratio - 1):+.1f}{interval} %"
 
 
 def _counts(done: Finished) -> Iterator[tuple[object, str, str]]:

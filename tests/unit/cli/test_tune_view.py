@@ -2,8 +2,10 @@
 
 import io
 import json
+import math
 from collections import Counter
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -13,6 +15,7 @@ from mslang.cli.views.live import LiveTable
 from mslang.cli.views.summary import overview, summary
 from mslang.diagnostics import problem
 from mslang.runtime.timing import Timing
+from mslang.tune.comparison import Gap
 from mslang.tune.progress import (
     Confirming,
     Event,
@@ -116,6 +119,30 @@ def test_the_summary_fits(columns: int, monkeypatch: pytest.MonkeyPatch) -> None
         "3 in r.db",
     ):
         assert word in " ".join(text.split()), word
+
+
+def tied(*gaps: Gap) -> Finished:
+    ties = tuple(record(5 + k, 1e-3) for k in range(len(gaps)))
+    return msgspec.structs.replace(finished(record(2, 1e-3)), ties=ties, gaps=gaps)
+
+
+def test_ties_are_shown_with_their_intervals() -> None:
+    lines = summary(tied(Gap(1.012, 0.02)), SCALE, "r.db").splitlines()
+    assert "tied      within the noise of it, timed in turn: record 6 (+1.2 ± 2.0 %)" in lines
+    assert next(x for x in lines if x.startswith("best")).startswith("best      1 ms ± ")
+
+
+def test_a_single_sample_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    one = record(2, 1e-3)
+    one = msgspec.structs.replace(one, result=msgspec.structs.replace(one.result, timing=Timing((1e-3,), 1)))
+    done = msgspec.structs.replace(tied(Gap(1.1, math.inf)), best=one)
+    lines = summary(done, SCALE, "r.db").splitlines()
+    assert "tied      perhaps: the noise of a single sample is not known: record 6 (+10.0 %)" in lines
+    assert "±" not in next(x for x in lines if x.startswith("best"))
+    with view_for({"gemm": SCALE}, as_json=True) as view:
+        view(done)
+    [tie] = json.loads(capsys.readouterr().out)["ties"]
+    assert tie["ratio"] == 1.1 and tie["noise"] is None
 
 
 def test_the_summary_of_a_search_without_a_trial_says_so() -> None:

@@ -78,6 +78,15 @@ def test_differences_within_the_noise_are_ties_with_their_numbers() -> None:
     assert second.ratio == pytest.approx(1.1) and not second.within_noise
 
 
+def test_without_samples_the_times_are_compared() -> None:
+    costs = [1.0, 1.1]
+    found = confirm(
+        finalists(*costs), lambda r: timed(costs[r.trial]), lambda rs: [Compared(timed(costs[r.trial])) for r in rs]
+    )
+    [only] = found.gaps
+    assert only.ratio == pytest.approx(1.1) and not only.is_known and found.ties == 1
+
+
 def test_rounds_that_others_disturbed_do_not_count() -> None:
     disturbed = [Sample(9.0, clean=False)] * 4
     found = gap([*disturbed, *[Sample(1.5)] * 5], [Sample(1.0)] * 9)
