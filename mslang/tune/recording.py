@@ -14,6 +14,7 @@ from mslang.schedule.replay import space_of_text
 from mslang.schedule.space import Candidate, Space
 from mslang.search.strategy import Observed
 from mslang.target.yardstick import NOMINAL_RATE
+from mslang.tune.database import Database
 from mslang.tune.origin import complete, stale
 from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.task import Settings, Task
@@ -68,6 +69,36 @@ def record_of(task: Task, settings: Settings, run: str, texts: Texts, hash: str,
         version=__version__,
         sources=complete(task.sources),
     )
+
+
+class Recorder:
+    """Keeps the records of one run.
+
+    Args:
+        task: what is tuned.
+        settings: the seed, and the name of the best schedule.
+        run: the run.
+        database: where records are kept.
+    """
+
+    def __init__(self, task: Task, settings: Settings, run: str, database: Database) -> None:
+        self._task, self._settings, self._run, self._database = task, settings, run, database
+
+    def texts(self, candidate: Candidate) -> Texts:
+        """What a record says of a candidate."""
+        return texts_of(candidate, self._settings.name)
+
+    def record(self, hash: str, texts: Texts, result: Result, trial: int) -> Record:
+        """A record that is not kept yet; see `record_of`."""
+        return record_of(self._task, self._settings, self._run, texts, hash, result, trial)
+
+    def reused(self, record: Record, candidate: Candidate, trial: int) -> Record:
+        """The record of another run as a trial of this one."""
+        return adopted(record, self.record(record.candidate, self.texts(candidate), record.result, trial))
+
+    def keep(self, record: Record) -> Record:
+        """Commit a record; gives it back with its number."""
+        return self._database.add(record)
 
 
 def adopted(record: Record, own: Record) -> Record:

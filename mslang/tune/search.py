@@ -15,25 +15,22 @@ import msgspec
 
 from mslang import __version__, profiling
 from mslang.attribution import attributed
-from mslang.ir.equal import structural_hash
 from mslang.schedule.space import Candidate
 from mslang.search.lessons import Teacher
 from mslang.search.models.boosting import is_installed
 from mslang.search.models.registry import default_models
 from mslang.search.registry import RANKING, strategy_of
 from mslang.search.strategy import Factory, Observed, Proposal, Strategy
-from mslang.tune.comparison import Gap
-from mslang.tune.confirm import REMEASURED
 from mslang.tune.database import Database
-from mslang.tune.finalists import confirm_finalists, with_incumbent
+from mslang.tune.finalists import Finals
 from mslang.tune.generation import Measured
 from mslang.tune.history import History
 from mslang.tune.job import Prepared
 from mslang.tune.lessons import Taught, packed, taught
 from mslang.tune.planning import problem_of
 from mslang.tune.progress import Confirming, Finished, Listener, Sketched, Started, Trial
-from mslang.tune.record import INCUMBENT, Outcome, Record, Result
-from mslang.tune.recording import Texts, adopted, candidate_of, observed_of, record_of, texts_of
+from mslang.tune.record import Outcome, Record, Result
+from mslang.tune.recording import Recorder, Texts, observed_of
 from mslang.tune.roofline import Roofline
 from mslang.tune.task import Settings, Task
 from mslang.tune.trials import Trials
@@ -86,16 +83,13 @@ class Search:
         self._task, self._settings, self._database = task, settings, database
         self._workers, self._run, self._listen = workers, run, listen
         self._trials = Trials(task, settings.limits, workers, reference, roofline)
-        self._incumbent = None if incumbent is None else (structural_hash(incumbent.program), incumbent)
         strategy_of(settings.strategy, default_models(settings.cost_model, settings.features).models)
         self._taught: Taught | None = None
         self._strategy: Strategy | None = None
         self._history = History(settings.limits.cache)
+        self._recorder = Recorder(task, settings, run, database)
+        self._finals = Finals(task.space, self._history, self._trials, workers, self._recorder, incumbent)
         self._sketches: dict[object, int] = {}
-        self._ties: tuple[Record, ...] = ()
-        self._gaps: tuple[Gap, ...] = ()
-        self._extra: str | None = None
-        """The incumbent where it was not proposed."""
         self._stopped = False
         self._start = time.monotonic() if started is None else started
         self._limit = settings.budget.trials
@@ -267,7 +261,7 @@ class Search:
         try:
             if confirm:
                 with profiling.scope("confirm"):
-                    confirmed = self._confirm(reason, end)
+                    confirmed = self._finals.confirm(*self._until(end), lambda n: self._listen(Confirming(reason, n)))
             self._teach()
         except KeyboardInterrupt:
             self._stopped = True
@@ -278,12 +272,18 @@ class Search:
             time.monotonic() - self._start,
             self._stopped,
             confirmed,
-            self._ties,
-            len(self._history.reused - {self._extra}),
-            gaps=self._gaps,
+            self._finals.ties,
+            len(self._history.reused - {self._finals.extra}),
+            gaps=self._finals.gaps,
         )
         self._listen(finished)
         return finished
+
+    def _until(self, end: float | None) -> tuple[float | None, float | None]:
+        """When the second measurement must be done, and its first candidate, which may exceed the budget a little."""
+        seconds = self._settings.budget.seconds
+        end = self._start + seconds if end is None and seconds is not None else end
+        return end, None if end is None else end + GRACE * (seconds or 0.0)
 
     # ------------------------------------------------------------------ generations
     def _given_up(self) -> bool:
@@ -322,7 +322,7 @@ class Search:
             pending[p.hash] = self._trials.start(p.candidate)
         # Written while the builders work, so that no timing waits for it.
         with profiling.scope("text"):
-            texts = {p.hash: texts_of(p.candidate, self._settings.name) for p in new if p.hash in pending}
+            texts = {p.hash: self._recorder.texts(p.candidate) for p in new if p.hash in pending}
         # They are compiled before the first one runs: compiling meanwhile would disturb its time.
         with profiling.scope("build"):
             built = self._trials.built_in_time(pending, lambda: self._over() is not None)
@@ -342,13 +342,13 @@ class Search:
                     return observed, why
                 self._introduce(p)
                 if known is not None:
-                    record = self._reused(known, p.candidate, self._history.proposed)
+                    self._history.reused.add(p.hash)
+                    record = self._recorder.reused(known, p.candidate, self._history.proposed)
                 else:
                     ready = built.get(p.hash) or self._trials.built(self._trials.start(p.candidate))
                     with profiling.scope("measure"):
                         result = self._trials.measure(p.candidate, ready, self._history.best_cost)
-                    written = texts.get(p.hash) or texts_of(p.candidate, self._settings.name)
-                    record = self._keep(p.hash, written, result)
+                    record = self._keep(p.hash, texts.get(p.hash) or self._recorder.texts(p.candidate), result)
                     if record.result.outcome is Outcome.MEASURED:
                         self._trials.keep(p.hash, p.candidate, ready, self._history.cost_of)
                 self._show(record, p.predicted)
@@ -366,91 +366,13 @@ class Search:
     def _keep(self, hash: str, texts: Texts, result: Result) -> Record:
         for stage, seconds in result.stages.items():
             profiling.add(stage, seconds)
-        made = self._record(hash, texts, result, self._history.proposed)
+        made = self._recorder.record(hash, texts, result, self._history.proposed)
         with profiling.scope("commit"):
-            return self._database.add(made)
-
-    def _record(self, hash: str, texts: Texts, result: Result, trial: int) -> Record:
-        return record_of(self._task, self._settings, self._run, texts, hash, result, trial)
-
-    def _reused(self, record: Record, candidate: Candidate, trial: int) -> Record:
-        """The record of another run as a trial of this one."""
-        self._history.reused.add(record.candidate)
-        texts = texts_of(candidate, self._settings.name)
-        return adopted(record, self._record(record.candidate, texts, record.result, trial))
+            return self._recorder.keep(made)
 
     def _show(self, record: Record, predicted: float | None) -> None:
         better = self._history.add(record)
         self._listen(Trial(record, better, record.candidate in self._history.reused, predicted))
-
-    # ------------------------------------------------------------------ the second measurement
-    def _confirm(self, reason: str, end: float | None) -> bool:
-        """Measure the fastest candidates again, and take the fastest of these as the best.
-
-        Returns whether there is one. Records that another run of this machine confirmed are not measured again.
-        """
-        seconds = self._settings.budget.seconds
-        end = self._start + seconds if end is None and seconds is not None else end
-        # The first of them is measured even if that takes a little longer than the budget.
-        self._workers.until = None if end is None else end + GRACE * (seconds or 0.0)
-        finalists = self._history.fastest_first()
-        incumbent = None if self._incumbent is None else self._measured_incumbent(*self._incumbent)
-        if incumbent is not None:
-            finalists = with_incumbent(finalists, incumbent)
-        if finalists and all(map(self._history.confirmed_before, finalists[:REMEASURED])):
-            self._history.best = self._beside_own(finalists[0])
-            return True
-        self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
-        found = confirm_finalists(finalists, self._trials, self._workers, self._candidate, end)
-        if not (found.failed or found.ordered):
-            return False
-        before = {r.candidate: r for r in finalists}
-        kept = {}
-        for record in (*found.failed, *found.ordered):
-            if record.candidate != self._extra:
-                self._history.tally.change(before[record.candidate].result, record.result)
-            kept[record.candidate] = self._history.records[record.candidate] = self._database.add(self._marked(record))
-        ordered = [kept[r.candidate] for r in found.ordered]
-        self._history.best = ordered[0] if ordered else None
-        self._ties, self._gaps = tuple(ordered[1 : 1 + found.ties]), found.gaps[: found.ties]
-        return bool(ordered)
-
-    def _beside_own(self, record: Record) -> Record:
-        """A record that was taken over, kept beside those that this run made, if there are any, which it is faster
-        than."""
-        if self._history.records.keys() <= self._history.reused:
-            return record
-        return self._database.add(self._marked(msgspec.structs.replace(record, id=None, created="")))
-
-    def _measured_incumbent(self, hash: str, incumbent: Candidate) -> Record | None:
-        """The record of the incumbent, which is measured now unless it was proposed or is on record; None if there is
-        no time for that."""
-        there = self._history.records.get(hash)
-        if there is not None:
-            return there
-        self._extra = hash
-        known = self._history.reusable(hash)
-        if known is not None and known.cost is not None:
-            self._history.records[hash] = self._reused(known, incumbent, INCUMBENT)
-            return self._history.records[hash]
-        try:
-            result = self._trials.measure_again(hash, lambda: incumbent)
-        except BudgetSpent:
-            return None
-        made = self._record(hash, texts_of(incumbent, self._settings.name), result, INCUMBENT)
-        self._history.records[hash] = self._database.add(made)
-        return self._history.records[hash]
-
-    def _marked(self, record: Record) -> Record:
-        """A finalist's second record, which says of the incumbent that it is that, though it was proposed, too."""
-        if self._incumbent is None or self._incumbent[0] != record.candidate:
-            return record
-        return msgspec.structs.replace(record, trial=INCUMBENT)
-
-    def _candidate(self, record: Record) -> Candidate:
-        if self._incumbent is not None and self._incumbent[0] == record.candidate:
-            return self._incumbent[1]
-        return candidate_of(record, self._task.space)
 
 
 def _proposed(strategy: Strategy) -> Sequence[Proposal]:
