@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from mslang.tune.progress import Event
     from mslang.tune.result import Tuned
     from mslang.tune.runner import Runner
+    from mslang.tune.stores import Store
     from mslang.tune.task_scheduler import TaskScheduler
 
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
@@ -54,7 +54,7 @@ def tune(
     seed: int = 0,
     workers: int | None = None,
     target: Target | str | None = None,
-    database: str | os.PathLike[str] = ".mslang/records.db",
+    database: Store | str | os.PathLike[str] = ".mslang/records.db",
     resume: bool = False,
     strategy: StrategyFactory | str = "auto",
     cost_model: ModelFactory | str | None = None,
@@ -80,7 +80,7 @@ def tune(
         seed: the same seed draws the same candidates.
         workers: processes that compile.
         target: the machine or its name (default: this one).
-        database: the record store's file.
+        database: the record store: its file, the name of one (`folder:records`), or a `Store` (`mslang.tune.stores`).
         resume: go on with the last run of the space, with its seed, strategy, cost model and features.
         strategy: chooses the candidates: a name, or a function from a `Problem` (`mslang.search.strategy`).
         cost_model: ranks them: a name, or a function of the features' names and a seed (`mslang.search.models.model`;
@@ -134,7 +134,7 @@ def tune(
     done = run(
         task,
         replace(settings, budget=Budget(trials, seconds, patience)),
-        database=Path(database),
+        database=database,
         workers=workers,
         resume=resume,
         incumbent=beside,
@@ -156,7 +156,7 @@ def tune_all(
     seed: int = 0,
     workers: int | None = None,
     target: Target | str | None = None,
-    database: str | os.PathLike[str] = ".mslang/records.db",
+    database: Store | str | os.PathLike[str] = ".mslang/records.db",
     resume: bool = False,
     strategy: StrategyFactory | str = "auto",
     cost_model: ModelFactory | str | None = None,
@@ -243,7 +243,7 @@ def tune_all(
     found = run(
         made,
         replace(settings, budget=Budget(64 * len(made) if trials is None else trials, seconds, patience)),
-        database=Path(database),
+        database=database,
         scheduler=shared,
         workers=workers,
         resume=resume,

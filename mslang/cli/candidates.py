@@ -244,12 +244,12 @@ def _record(args: argparse.Namespace, path: Path, program: Program) -> tuple[Rec
     from mslang.cli.common import note
     from mslang.ir.buckets import buckets_of, restricted
     from mslang.ir.equal import workload_hash
-    from mslang.tune.database import Database
+    from mslang.tune.mirrored import opened_to_read
 
     if args.pins or args.seed is not None:
         raise UsageError("--record says every decision: leave out --pin and --seed")
     file = args.db or path.parent / ".mslang" / "records.db"
-    with Database(file, read_only=True) as database:
+    with opened_to_read(file) as database:
         record = database.record(args.record)
     if record.workload == workload_hash(program):
         return record, program

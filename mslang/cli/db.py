@@ -15,6 +15,7 @@ from mslang.cli.main import DONE, FINDINGS, add_extension
 from mslang.runtime.timing import Timing
 from mslang.target.machine import this_machine
 from mslang.tune.database import Database, keys_here
+from mslang.tune.mirrored import opened_to_read
 from mslang.tune.record import INCUMBENT, Record
 from mslang.tune.transfer import line_of
 
@@ -50,8 +51,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--db",
             type=Path,
             default=Path(".mslang/records.db"),
-            metavar="FILE",
-            help="the store (default: .mslang/records.db)",
+            metavar="STORE",
+            help="a file, or KIND:… of an allowed package (default: .mslang/records.db)",
         )
         verb.add_argument(
             "--json", action="store_true", default=argparse.SUPPRESS, help="JSON lines on standard output"
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             return merge_stores(args)
         case "prune":
             return prune(args)
-    with Database(args.db, read_only=True) as database:
+    with opened_to_read(args.db) as database:
         warn_of_damage(database, args.json)
         match args.what:
             case "ls":

@@ -25,7 +25,7 @@ def workload_hashes(database: Database, program: str | None) -> list[str | None]
     found = named or dict.fromkeys(w.hash for w in texts if w.hash.startswith(program))
     if not found:
         names = ", ".join(sorted({w.name for w in texts})) or "none at all"
-        raise MsError(problem("MS703", f"no records of '{program}' in {database.path}", help=f"there are: {names}"))
+        raise MsError(problem("MS703", f"no records of '{program}' in {database.name}", help=f"there are: {names}"))
     return list(found)
 
 

@@ -17,7 +17,7 @@ from mslang.cli.render import print_diagnostics
 from mslang.diagnostics import Diagnostic
 from mslang.tune.database import Database
 from mslang.tune.record import TRIED, Outcome, Record
-from mslang.tune.stores import open_to_add
+from mslang.tune.stores import open_to_add, require_file
 from mslang.tune.transfer import Brought, bring, line_of, merge, read_lines, rows_of, until_first
 from mslang.tune.upkeep import Pruning, prunable
 
@@ -73,6 +73,7 @@ def export(database: Database, args: argparse.Namespace) -> int:
 
 def import_rows(args: argparse.Namespace) -> int:
     """Add JSON lines, or TVM's records."""
+    require_file(args.db, "import")
     if _is_of_tvm(args.source):
         return _import_from_tvm(args)
     with ExitStack() as opened:
@@ -124,6 +125,7 @@ def prune(args: argparse.Namespace) -> int:
             "`mslang db prune` takes a condition",
             help="--older DAYS, --keep N, --machine NAME or --failed; all must hold",
         )
+    require_file(args.db, "prune")
     with Database(args.db, read_only=True) as database:
         machine = None if args.machine is None else machine_key(database.machines(), args.machine)
         wanted = Pruning(args.older, args.keep, machine, args.failed)

@@ -107,7 +107,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runner", default="", metavar="NAME", help="what measures candidates, of an allowed package")
     parser.add_argument("--workers", type=processes, metavar="N", help="processes that compile")
     parser.add_argument(
-        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db next to the file)"
+        "--db",
+        type=Path,
+        metavar="STORE",
+        help="the record store: a file, or KIND:… of an allowed package (default: .mslang/records.db next to the file)",
     )
     parser.add_argument(
         "--resume", action="store_true", help="continue the last run of this program and space on this machine"
@@ -191,11 +194,13 @@ def _tune(args: argparse.Namespace, chosen: list[Chosen], scheduler: TaskSchedul
     from mslang.cli.views.messages import messages
     from mslang.profiling import profile
     from mslang.tune.callbacks import extensions_called
+    from mslang.tune.stores import names_kind
     from mslang.tune.task import Settings
     from mslang.tune.tune import tune_all
 
     scales = {c.name: scale_of(c.group.first.task.program, c.group.first.task.target) for c in chosen}
-    database = args.db or Path(chosen[0].group.first.task.file).parent / ".mslang" / "records.db"
+    beside = Path(chosen[0].group.first.task.file).parent / ".mslang"
+    database = args.db or beside / "records.db"
     trials = args.trials or TRIALS * len(chosen)
     budget = Budget(trials, args.budget, args.patience)
     settings = Settings(args.seed, budget, strategy=args.strategy, cost_model=args.cost_model, features=args.features)
@@ -203,7 +208,8 @@ def _tune(args: argparse.Namespace, chosen: list[Chosen], scheduler: TaskSchedul
         settings = msgspec.structs.replace(settings, limits=msgspec.structs.replace(settings.limits, cache=args.cache))
     callbacks: list[tuple[str, Callback]] = [*extensions_called()]
     if not args.no_log:
-        callbacks.append(("log folder", LogFolder(args.log or database.parent / "logs")))
+        logs = (beside if names_kind(database) else database.parent) / "logs"
+        callbacks.append(("log folder", LogFolder(args.log or logs)))
     with profile() as spent, view_for(scales, as_json=args.json, quiet=args.quiet) as view, messages(args.log_level):
         found = tune_all(
             [c.item(dict(args.weights)) for c in chosen],

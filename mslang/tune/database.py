@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +25,7 @@ from mslang.tune.connection import MEMORY, connect, faults, transaction
 from mslang.tune.instances import Instance, instances_text
 from mslang.tune.integrity import find_damage, missing_records, undamaged_rows
 from mslang.tune.ranking import ranked, require_count
-from mslang.tune.record import Outcome, Record, Run, RunLesson, Workload
+from mslang.tune.record import Outcome, Record, Run, RunLesson, Workload, dated
 from mslang.tune.rows import (
     BRIEF,
     NEXT,
@@ -71,6 +70,14 @@ class Database:
                     )
                 )
             self._connect(read_only)
+
+    keeps_runs = True
+    """Whether runs that are kept can be resumed."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return str(self.path)
 
     def _connect(self, read_only: bool) -> None:
         self._connection = connect(self.path, read_only)
@@ -123,12 +130,12 @@ class Database:
 
     def add_run(self, run: Run) -> None:
         """Keep what a run searches."""
-        run = run if run.created else msgspec.structs.replace(run, created=_now())
+        run = dated(run)
         self._insert("run", [getattr(run, c) for c in TABLES["run"]], "OR IGNORE")
 
     def add_lesson(self, lesson: RunLesson) -> None:
         """Keep what a run teaches, in place of what it taught before."""
-        lesson = lesson if lesson.created else msgspec.structs.replace(lesson, created=_now())
+        lesson = dated(lesson)
         self._insert("lesson", [getattr(lesson, c) for c in TABLES["lesson"]], "OR REPLACE")
 
     def add(self, record: Record) -> Record:
@@ -136,7 +143,7 @@ class Database:
 
         A record that has an id keeps it, unless another has it already.
         """
-        record = record if record.created else msgspec.structs.replace(record, created=_now())
+        record = dated(record)
         record = record if record.schema else msgspec.structs.replace(record, schema=SCHEMA_VERSION)
         id = self._insert("record", columns_of(record), wanted=record.id)
         return msgspec.structs.replace(record, id=id)
@@ -341,7 +348,7 @@ class Database:
             found
             or problem(
                 "MS604",
-                f"no record {id} in {self.path}",
+                f"no record {id} in {self.name}",
                 help="`mslang db top` and `mslang db export` list the records",
             )
         )
@@ -423,7 +430,3 @@ def _back_ends() -> Iterator[BackEnd[Any]]:
     for name in back_end_names():
         with suppress(MsError):
             yield back_end(name)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

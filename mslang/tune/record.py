@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -203,3 +204,16 @@ class Record(msgspec.Struct, frozen=True):
         if seconds is None or timing is None:
             return None
         return seconds if timing.yardstick is None else seconds * timing.yardstick / NOMINAL_RATE
+
+
+Dated = TypeVar("Dated", Run, RunLesson, Record)
+"""What a store keeps with the time when it was made."""
+
+
+def dated(made: Dated) -> Dated:
+    """The same record, run or lesson, made now unless it says when."""
+    return made if made.created else msgspec.structs.replace(made, created=_now())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -163,7 +163,9 @@ def _shown(name: str | None) -> str:
 def _nothing_to_resume(store: Database, task: Task, named: Sequence[Run], now: _Arguments) -> MsError:
     """Why there is no run to resume, though perhaps some of a space of this name."""
     obstacle = _obstacle(named[-1], now) if named else None
-    why, way = f"{store.path} has none of this program, space, target and machine", "leave out --resume to start one"
+    why, way = f"{store.name} has none of this program, space, target and machine", "leave out --resume to start one"
+    if not store.keeps_runs:
+        why = f"{store.name} keeps no runs: its class has no `add_run` and `runs`"
     if obstacle is not None:
         why, way = obstacle.why, f"{obstacle.way}, or {way}"
     return MsError(

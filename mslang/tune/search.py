@@ -150,7 +150,7 @@ class Search:
         with attributed("strategy", strategy, "explanation"):
             explained = [x for x in (strategy.explanation(), str(self._taught or "")) if x]
         about = self._settings.budget.trials, self.trials, "; ".join(explained)
-        self._listen(Started(*names, self._run, str(self._database.path), *about, best=self._history.best))
+        self._listen(Started(*names, self._run, self._database.name, *about, best=self._history.best))
 
     def _begun(self) -> Strategy:
         """The strategy, made when first needed, as it may look at the whole space."""

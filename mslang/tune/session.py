@@ -147,7 +147,7 @@ class Session:
                 type(self._scheduler).__name__,
                 budget.trials,
                 budget.seconds,
-                str(self._store.path),
+                self._store.name,
             )
         )
         with profiling.profile() as spent:

@@ -220,6 +220,17 @@ def open_to_add(name: str | os.PathLike[str]) -> Store:
     return _own(kind, rest)
 
 
+def require_file(name: str | os.PathLike[str], verb: str) -> None:
+    """Refuse a store that is no file, for a verb that changes more than it adds.
+
+    Raises:
+        MsError: MS609, the name is a kind of store.
+    """
+    if names_kind(name):
+        help = f"give a file, and add its records to the other store: `mslang db merge FILE --db {name}`"
+        raise MsError(problem("MS609", f"`mslang db {verb}` takes a file, and `{name}` is none", help=help))
+
+
 def _own(kind: str, rest: str) -> Store:
     """A store of a kind that a package declares."""
     if kind in declared(DATABASES):

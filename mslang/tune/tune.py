@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 import msgspec
 
@@ -19,11 +19,13 @@ from mslang.tune.claim import claimed_run
 from mslang.tune.database import Database
 from mslang.tune.interruption import interruptible
 from mslang.tune.logs import log_event
+from mslang.tune.mirrored import opened_to_tune
 from mslang.tune.progress import Event, Failed, Finished
 from mslang.tune.record import Record
 from mslang.tune.runs import run_of
 from mslang.tune.scratch import scratch_folder
 from mslang.tune.session import Item, Session, warn
+from mslang.tune.stores import Store
 from mslang.tune.task import Settings, Task
 from mslang.tune.task_scheduler import Gradient, TaskScheduler
 from mslang.tune.workers import Work, Workers
@@ -33,7 +35,7 @@ def tune(
     task: Task,
     settings: Settings,
     *,
-    database: Path,
+    database: Store | str | os.PathLike[str],
     workers: int | None = None,
     resume: bool = False,
     small: Program | None = None,
@@ -48,7 +50,7 @@ def tune(
     Args:
         task: what to tune.
         settings: seed, budget, timing.
-        database: the record store's file; made if it is not there.
+        database: the record store, or its name (`opened_to_tune`); a file is made if it is not there.
         workers: processes that compile (default: one for each core).
         resume: go on with the last run of this file, program and space on this machine.
         small: the program with small sizes, on which the compiler is compared with the interpreter first.
@@ -88,7 +90,7 @@ def tune_all(
     items: Sequence[Item],
     settings: Settings,
     *,
-    database: Path,
+    database: Store | str | os.PathLike[str],
     scheduler: TaskScheduler | None = None,
     workers: int | None = None,
     resume: bool = False,
@@ -113,7 +115,7 @@ def tune_all(
     """
     begun = time.monotonic() if started is None else started
     listen = listener(listen, [("logging", log_event), *callbacks])
-    with Database(database) as store, ExitStack() as held:
+    with opened_to_tune(database) as store, ExitStack() as held:
         warn(listen, store.check())
         warn(listen, note_of(settings.strategy, settings.cost_model))
         interruption = held.enter_context(interruptible())

@@ -1,4 +1,4 @@
-"""Records as JSON files of a folder: `records/<workload>/<number>.json`, and the programs beside them."""
+"""Records as JSON files of a folder: `records/<workload>/<number>.json`, the programs beside them, runs above them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from mslang.diagnostics import Diagnostic, Severity
 from mslang.ir.equal import workload_hash
 from mslang.ir.program import Program
-from mslang.tune.record import Record, Workload
+from mslang.tune.record import Record, Run, Workload
 from mslang.tune.stores import fastest
 
 
@@ -64,6 +64,16 @@ class FolderStore:
         """The programs."""
         files = sorted(self._folder.glob(f"{workload or '*'}/program-*.json"))
         return [msgspec.json.decode(p.read_bytes(), type=Workload) for p in files]
+
+    def add_run(self, run: Run) -> None:
+        """Write what a run searches, so that it can be resumed."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / f"run-{run.id}.json").write_bytes(msgspec.json.encode(run))
+
+    def runs(self) -> list[Run]:
+        """The runs, oldest first."""
+        found = [msgspec.json.decode(p.read_bytes(), type=Run) for p in self._folder.glob("run-*.json")]
+        return sorted(found, key=lambda r: (r.created, r.id))
 
     def close(self) -> None:
         """Nothing is open."""
