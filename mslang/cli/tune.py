@@ -69,7 +69,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="tune programs by this set of rules: quick, avx2, … (default: spaces in the file, else by the target)",
     )
     parser.add_argument("--strategy", default=STRATEGY, metavar="NAME", help=f"how to search (default {STRATEGY})")
-    parser.add_argument("--cost-model", metavar="NAME", help="what ranks candidates (default: XGBoost if installed)")
+    parser.add_argument(
+        "--cost-model",
+        metavar="NAME|FILE.json",
+        help="what ranks candidates, or a saved model to begin with (default: XGBoost if installed)",
+    )
     parser.add_argument(
         "--features", metavar="NAME", help="what the cost model learns from, of an allowed package (default: per-store)"
     )

@@ -13,6 +13,7 @@ from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.sketch import Sketch
 from mslang.search.leaves import Leaf, Leaves
 from mslang.search.lessons import Lesson, StoreFeatures
+from mslang.search.models.saved import SavedModelError
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class Ranking:
             return None
         try:
             return self._current()
-        except ExtensionError:
+        except (ExtensionError, SavedModelError):
             raise
         except MsError:
             # What cannot be lowered before its decisions have values has no features.

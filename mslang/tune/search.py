@@ -17,6 +17,7 @@ from mslang import __version__, profiling
 from mslang.attribution import attributed
 from mslang.schedule.space import Candidate
 from mslang.search.lessons import Teacher
+from mslang.search.models.begun import names_file
 from mslang.search.models.boosting import is_installed
 from mslang.search.models.registry import default_models
 from mslang.search.registry import RANKING, strategy_of
@@ -148,9 +149,16 @@ class Search:
         names = task.program.name, task.space.name, task.target.name
         strategy = self._begun()
         with attributed("strategy", strategy, "explanation"):
-            explained = [x for x in (strategy.explanation(), str(self._taught or "")) if x]
+            explained = [x for x in (strategy.explanation(), self._correction()) if x]
         about = self._settings.budget.trials, self.trials, "; ".join(explained)
         self._listen(Started(*names, self._run, self._database.name, *about, best=self._history.best))
+
+    def _correction(self) -> str:
+        """What corrects the draft; empty if nothing does."""
+        settings = self._settings
+        if names_file(settings.cost_model) and settings.strategy in RANKING:
+            return f"the draft is corrected by {settings.cost_model}"
+        return str(self._taught or "")
 
     def _begun(self) -> Strategy:
         """The strategy, made when first needed, as it may look at the whole space."""

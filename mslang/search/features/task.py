@@ -118,6 +118,11 @@ class TaskFeatures:
         self._store_evaluators: dict[int, FloatEvaluator] = {}
 
     @property
+    def sketches(self) -> Sequence[_SketchFeatures]:
+        """What they are made of, sketch by sketch."""
+        return self._sketches
+
+    @property
     def width(self) -> int:
         """The number of columns of `rows`."""
         return len(self.names)

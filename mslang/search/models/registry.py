@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
@@ -12,8 +13,10 @@ from mslang.search.draft import Draft
 from mslang.search.features.extractor import Extractor
 from mslang.search.features.registry import extractor_of
 from mslang.search.features.task import Correction, FeatureMaker
+from mslang.search.models.begun import BegunMaker, names_file
 from mslang.search.models.boosting import XGBoost, is_installed
 from mslang.search.models.model import CostModel, DraftModel, RandomModel
+from mslang.search.models.saved import loaded
 from mslang.search.ranking import Models
 from mslang.search.registry import RANKING
 from mslang.search.strategy import Factory as StrategyFactory
@@ -68,6 +71,8 @@ def default_models(
         >>> strategy_named("evolutionary", default_models().models)  # doctest: +SKIP
     """
     chosen, features = model_of(model), extractor_of(extractor)
+    if isinstance(model, str) and names_file(model):
+        return Default(Models(Draft, BegunMaker(FeatureMaker(features), Path(model)), chosen.make, taught=True))
     maker = FeatureMaker(features, correction)
     return Default(Models(Draft, maker, chosen.make, taught=correction is not None), chosen.note)
 
@@ -95,9 +100,11 @@ def model_of(given: Factory | str | None) -> Chosen:
 def model_named(name: str | None = None) -> Chosen:
     """The cost model of a name; without one XGBoost's, or the draft with a note where XGBoost is not installed.
 
+    A file's name (`team.json`) is that of a saved model, which XGBoost's begins with.
+
     Raises:
-        MsError: MS525, the model is unknown or needs XGBoost, which is not installed; MS271, MS272, MS212 or MS213, it
-            is that of a package and cannot be loaded.
+        MsError: MS525, the model is unknown or needs XGBoost, which is not installed; MS526, the file cannot be used;
+            MS271, MS272, MS212 or MS213, it is that of a package and cannot be loaded.
 
     Example:
         >>> model_named("draft").note is None
@@ -107,6 +114,11 @@ def model_named(name: str | None = None) -> Chosen:
         return Chosen(MODELS["xgboost"]) if is_installed() else Chosen(MODELS["draft"], _missing(Severity.INFORMATION))
     if name == "xgboost" and not is_installed():
         raise MsError(_missing(Severity.ERROR))
+    if names_file(name):
+        if not is_installed():
+            raise MsError(_missing(Severity.ERROR))
+        loaded(Path(name))
+        return Chosen(MODELS["xgboost"])
     if name in MODELS:
         return Chosen(MODELS[name])
     if name in declared(GROUP):

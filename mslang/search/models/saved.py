@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,17 @@ from mslang.search.models.boosting import XGBoost
 from mslang.search.models.transfer import PackSum
 
 SCHEMA = 1
+
+
+class SavedModelError(MsError):
+    """A saved model cannot be used (MS526)."""
+
+
+class Saved(NamedTuple):
+    """A trained model, and the columns that it was trained on."""
+
+    model: XGBoost | PackSum
+    names: tuple[str, ...]
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,23 +66,33 @@ def load(path: Path, names: Sequence[str] | None = None) -> XGBoost | PackSum:
     Raises:
         MsError: MS526, the file cannot be read, is damaged, of another version, or for other features.
     """
+    model, trained = loaded(path)
+    if names is not None and trained != tuple(names):
+        raise refused(path, f"it was trained on other features: {len(trained)} columns, not {len(names)}")
+    return model
+
+
+def loaded(path: Path) -> Saved:
+    """A model that `save` has written, with its columns.
+
+    Raises:
+        MsError: MS526, the file cannot be read, is damaged, or of another version.
+    """
     try:
         file = msgspec.json.decode(path.read_bytes(), type=_File)
     except OSError as e:
-        raise _refused(path, e.strerror or str(e)) from None
+        raise refused(path, e.strerror or str(e)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        raise _refused(path, f"it is not a cost model: {e}") from None
+        raise refused(path, f"it is not a cost model: {e}") from None
     if file.mslang_cost_model != SCHEMA:
-        raise _refused(path, f"its version is {file.mslang_cost_model}; this mslang reads {SCHEMA}")
+        raise refused(path, f"its version is {file.mslang_cost_model}; this mslang reads {SCHEMA}")
     if file.checksum != _checksum(file.kind, file.booster):
-        raise _refused(path, "its checksum does not match what it holds")
-    if names is not None and file.names != tuple(names):
-        raise _refused(path, f"it was trained on other features: {len(file.names)} columns, not {len(names)}")
+        raise refused(path, "its checksum does not match what it holds")
     model: XGBoost | PackSum = XGBoost() if file.kind == "task" else PackSum()
     model.booster = _booster(file.booster)
     if isinstance(model, XGBoost):
         model.offset = file.offset
-    return model
+    return Saved(model, file.names)
 
 
 def _booster(text: str) -> Any:
@@ -86,8 +107,9 @@ def _checksum(kind: str, text: str) -> str:
     return blake2b(f"{kind}\n{text}".encode(), digest_size=16).hexdigest()
 
 
-def _refused(path: Path, why: str) -> MsError:
-    return MsError(
+def refused(path: Path, why: str) -> SavedModelError:
+    """The error of a file that cannot be used."""
+    return SavedModelError(
         problem(
             "MS526",
             f"the cost model {path.name} cannot be used",

@@ -9,6 +9,7 @@ import mslang as ms
 from mslang.diagnostics import MsError, Severity
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.search.evolutionary import Breeding, Evolutionary
+from mslang.search.features.task import features_of
 from mslang.search.lessons import Lesson
 from mslang.search.models import registry
 from mslang.search.models.boosting import LEAST, XGBoost, is_installed
@@ -193,6 +194,42 @@ def test_damaged_and_foreign_files_are_one_diagnostic(tmp_path: Path) -> None:
         load(path, "abc")
     with pytest.raises(MsError, match="No such file"):
         load(tmp_path / "absent.json")
+
+
+@needs_xgboost
+def test_a_search_begins_with_a_saved_model(tmp_path: Path) -> None:
+    module = ms.parse("program p(A: f32[64, 64], out B: f32[64, 64]) { block b[i: 64, j: 64] { B[i, j] = A[j, i] } }")
+    sketches = list(automatic_space(module.program(), AVX512).sketches())
+    plain = features_of(sketches, AVX512)
+    batch = sketches[0].batch().draw(64, seed=1)
+    rows, stores = plain.rows(0, batch), plain.stores(0, batch)
+    cost = 1e-3 * 2.0 ** (3.0 * (rows[:, 0] > np.median(rows[:, 0])))
+    none = np.zeros(len(rows), bool)
+
+    own = XGBoost()
+    own.update(rows, cost, none)
+    save(own, tmp_path / "task.json", plain.names)
+    shared = PackSum()
+    shared.fit([[Lesson(plain.store_names, stores, rows[:, -1].astype(np.float64), cost, none)]])
+    save(shared, tmp_path / "stores.json", plain.store_names)
+
+    expected = {"task": own.predict(rows), "stores": rows[:, -1] + shared.predict(stores)}
+    for kind, prediction in expected.items():
+        models = default_models(str(tmp_path / f"{kind}.json")).models
+        assert models.taught and models.features is not None
+        features = models.features(sketches, AVX512)
+        assert features.names == plain.names
+        np.testing.assert_allclose(features.rows(0, batch)[:, -1], prediction, rtol=1e-5)
+        np.testing.assert_array_equal(features.rows(0, batch)[:, :-1], rows[:, :-1])
+
+    for model, names in ((own, [f"x{k}" for k in range(len(plain.names))]), (shared, ["a", "b"])):
+        save(model, tmp_path / "other.json", names)
+        make = default_models(str(tmp_path / "other.json")).models.features
+        assert make is not None
+        with pytest.raises(MsError, match="trained on"):
+            make(sketches, AVX512)
+    with pytest.raises(MsError, match="MS526"):
+        model_named(str(tmp_path / "absent.json"))
 
 
 def test_models_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
