@@ -317,7 +317,7 @@ def test_every_verb_has_help_text_and_json(
     assert all(json.loads(line)["kind"] for line in text.splitlines()) and text
     with pytest.raises(SystemExit) as stop:
         main(["db", verb, "--help"])
-    assert stop.value.code == 0 and "--db FILE" in capsys.readouterr().out
+    assert stop.value.code == 0 and "--db STORE" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
