@@ -1,7 +1,7 @@
 """What search strategies find within a number of trials, on a made-up machine: nothing is measured, so that the figures
 are the same everywhere.
 
-    python benchmarks/search_quality.py [--trials 100] [--seeds 7] [--json]
+    python benchmarks/search_quality.py [--trials 100] [--seeds 7] [--cost-model NAME] [--json]
 
 The spaces are the automatic ones. What a candidate costs is the draft's estimate times what the draft does not know:
 preferred sizes, pairs of sizes that must fit together, a factor for each structure, and roughness. Printed is the
@@ -118,11 +118,16 @@ def _observed(p: Proposal, cost: float) -> Observed:
 
 
 def compare(
-    file: str, program: str, trials: int, seeds: int, listen: Callable[[str], None] = lambda _: None
+    file: str,
+    program: str,
+    trials: int,
+    seeds: int,
+    listen: Callable[[str], None] = lambda _: None,
+    model: str | None = None,
 ) -> dict[str, Any]:
     """The strategies on one program: medians of the best costs over the least, and how much better evolution is."""
     found = instantiate(load(file, (WORKLOADS / f"{file}.ms").read_text()), program, {})
-    learned, drafted = default_models().models, default_models("draft").models
+    learned, drafted = default_models(model).models, default_models("draft").models
     strategies = (("evolutionary", learned), ("evolutionary", drafted), ("replay_trace", learned))
     labels = ("evolutionary", "evolutionary, draft alone", "replay_trace")
     results: dict[str, list[tuple[float, float]]] = {}
@@ -141,9 +146,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=7)
+    parser.add_argument("--cost-model", metavar="NAME", help="of evolutionary search (default: that of `mslang tune`)")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found = [compare(file, program, args.trials, args.seeds) for file, program in PROGRAMS]
+    found = [compare(file, program, args.trials, args.seeds, model=args.cost_model) for file, program in PROGRAMS]
     if args.json:
         print(json.dumps(found, indent=2))
         return

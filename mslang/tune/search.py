@@ -19,7 +19,7 @@ from mslang.schedule.space import Candidate
 from mslang.search.lessons import Teacher
 from mslang.search.models.begun import names_file
 from mslang.search.models.boosting import is_installed
-from mslang.search.models.registry import default_models
+from mslang.search.models.registry import TREES, default_models
 from mslang.search.registry import RANKING, strategy_of
 from mslang.search.strategy import Factory, Observed, Proposal, Strategy
 from mslang.tune.database import Database
@@ -172,7 +172,7 @@ class Search:
     def _chosen_strategy(self) -> Factory:
         """The strategy of the settings, with what other programs of the store teach."""
         settings, machine = self._settings, self._task.machine.key
-        if settings.cost_model in (None, "xgboost") and settings.strategy in RANKING:
+        if settings.cost_model in (None, *TREES) and settings.strategy in RANKING:
             begun = next((r.created for r in self._database.runs() if r.id == self._run), "")
             with profiling.scope("model"):
                 self._taught = taught(

@@ -16,6 +16,7 @@ from mslang.search.features.task import Correction, FeatureMaker
 from mslang.search.models.begun import BegunMaker, names_file
 from mslang.search.models.boosting import XGBoost, is_installed
 from mslang.search.models.model import CostModel, DraftModel, RandomModel
+from mslang.search.models.pairwise import Pairwise
 from mslang.search.models.saved import loaded
 from mslang.search.ranking import Models
 from mslang.search.registry import RANKING
@@ -31,11 +32,15 @@ Factory = Callable[[Sequence[str], int], CostModel]
 MODELS: Mapping[str, Factory] = MappingProxyType(
     {
         "xgboost": lambda names, seed: XGBoost(seed),
+        "pairwise": lambda names, seed: Pairwise(seed),
         "draft": lambda names, seed: DraftModel(),
         "random": lambda names, seed: RandomModel(seed),
     }
 )
 """The built-in models."""
+
+TREES = ("xgboost", "pairwise")
+"""The built-in models that need XGBoost, and begin with what other programs teach."""
 
 
 class Chosen(NamedTuple):
@@ -112,11 +117,11 @@ def model_named(name: str | None = None) -> Chosen:
     """
     if name is None:
         return Chosen(MODELS["xgboost"]) if is_installed() else Chosen(MODELS["draft"], _missing(Severity.INFORMATION))
-    if name == "xgboost" and not is_installed():
-        raise MsError(_missing(Severity.ERROR))
+    if name in TREES and not is_installed():
+        raise MsError(_missing(Severity.ERROR, name))
     if names_file(name):
         if not is_installed():
-            raise MsError(_missing(Severity.ERROR))
+            raise MsError(_missing(Severity.ERROR, name))
         loaded(Path(name))
         return Chosen(MODELS["xgboost"])
     if name in MODELS:
@@ -134,12 +139,12 @@ def model_named(name: str | None = None) -> Chosen:
     )
 
 
-def _missing(severity: Severity) -> Diagnostic:
+def _missing(severity: Severity, name: str = "xgboost") -> Diagnostic:
     return Diagnostic(
         "MS525",
         "XGBoost is not installed: candidates are ranked by the analytical draft alone"
         if severity is Severity.INFORMATION
-        else "the cost model `xgboost` needs XGBoost, which is not installed",
+        else f"the cost model `{name}` needs XGBoost, which is not installed",
         severity=severity,
         help="pip install '.[learn]'",
     )

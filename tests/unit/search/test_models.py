@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from mslang.search.models import registry
 from mslang.search.models.boosting import LEAST, XGBoost, is_installed
 from mslang.search.models.labels import FAILED, labels_of
 from mslang.search.models.model import CostModel, DraftModel, RandomModel
+from mslang.search.models.pairwise import OF_PAIRS, OPPONENTS, Pairwise
 from mslang.search.models.registry import default_models, model_named
 from mslang.search.models.saved import load, save
 from mslang.search.models.transfer import PackSum
@@ -58,6 +60,43 @@ def test_it_ranks_better_than_the_draft_after_some_data() -> None:
     assert after > max(before, 0.9)
     # Predictions are about log2(cost / best of what was seen).
     assert np.abs(model.predict(x) - np.log2(cost / cost.min())).max() < 1
+
+
+@needs_xgboost
+def test_one_slow_candidate_does_not_hide_the_order_of_the_fast_ones() -> None:
+    # Most are within a few percent; a few take up to a thousand times as long.
+    x = np.random.default_rng(0).random((96, 6)).astype(np.float32)
+    x[:, -1] = 0.0
+    time = 0.05 * x[:, 0] + np.where(x[:, 1] > 0.9, 10 * x[:, 2], 0.0)
+    model = Pairwise(seed=0)
+    model.update(x[:64], 1e-3 * 2.0 ** time[:64], np.zeros(64, bool))
+    fast = x[:, 1] <= 0.9
+    fast[:64] = False
+    assert correlation(model.predict(x[fast]), time[fast]) > 0.8
+
+
+@needs_xgboost
+def test_of_many_candidates_a_sample_of_pairs_suffices() -> None:
+    (x, cost), (unseen, times) = task(2 * OPPONENTS, 0), task(256, 1)
+    model = Pairwise(seed=0, settings=msgspec.structs.replace(OF_PAIRS, trees=20))
+    model.update(x, cost, np.zeros(len(x), bool))
+    assert correlation(model.predict(unseen), times) > 0.95
+
+
+@needs_xgboost
+def test_pairs_leave_units_bounds_and_the_draft() -> None:
+    x, cost = task(64, 0)
+    model = Pairwise(seed=0)
+    np.testing.assert_array_equal(model.predict(x), x[:, -1].astype(np.float64))
+    model.update(x, cost, np.zeros(64, bool))
+    assert np.abs(model.predict(x) - np.log2(cost / cost.min())).mean() < 0.5
+    far = np.repeat(x[:1], 2, axis=0)
+    far[:, -1] = (-100, -90)
+    assert model.predict(far)[1] > model.predict(far)[0] + 1
+    # Of two that were cut off nothing is known but that they are slower than the others.
+    failed = x[:, 3] > 0.6
+    model.update(x, np.where(failed, np.inf, cost), np.zeros(64, bool))
+    assert model.predict(x)[failed].min() > np.median(model.predict(x)[~failed])
 
 
 @needs_xgboost
@@ -248,9 +287,9 @@ def test_models_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_model_has_the_protocol() -> None:
-    models: list[CostModel] = [DraftModel(), RandomModel(0), XGBoost(0)]
+    models: list[CostModel] = [DraftModel(), RandomModel(0), XGBoost(0), Pairwise(0)]
     x = task(5, 0)[0]
-    assert [m.predict(x).shape for m in models] == [(5,)] * 3
+    assert [m.predict(x).shape for m in models] == [(5,)] * 4
 
 
 @needs_xgboost
