@@ -8,7 +8,7 @@ everything is constant the guard of a tail then becomes the bound of an inner lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from mslang.ir.arith import Verdict, linear
 from mslang.ir.arith.linear import Interval
 from mslang.ir.expr import COMPARISONS, FALSE, TRUE, Binary, Const, Expr, Var
 from mslang.ir.program import Range
-from mslang.ir.visit import loads_of, map_expr, substitute
+from mslang.ir.visit import conjuncts, loads_of, map_expr, substitute
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.analysis import changes_bounds, has_condition, trips, weight, work
@@ -29,6 +29,7 @@ from mslang.lower.dead_iterations import live_iterations, without_dead
 from mslang.lower.fold import fold, step
 from mslang.lower.fused_indices import named_parts, part_bounds
 from mslang.lower.registers import register_candidates
+from mslang.lower.remainders import Remainder, by_number, by_part, remainder_of, with_left
 from mslang.lower.tails import ended, ends_of
 
 MAX_COPIED = 1024
@@ -38,24 +39,30 @@ MAX_COPIED = 1024
 class _Known(NamedTuple):
     """Facts about variables: constant bounds for quick answers, ranges for the arithmetic engine.
 
-    `registers` may become some; `nested`: in a loop, where all share `budget`; `plain`: there is no condition here that
-    a loop could be cut for.
+    `registers` may become some; `sizes`: there are guards on sizes; `nested`: in a loop, where all share `budget`;
+    `plain`: there is no condition here that a loop could be cut for.
     """
 
     bounds: Mapping[str, Interval]
     ranges: Mapping[str, Range]
     budget: int
     registers: frozenset[str]
+    sizes: bool
     nested: bool = False
     plain: bool = False
 
 
 def resolve(body: Body) -> Body:
     """Statements with guards proved, dropped or hoisted, loops of one iteration gone."""
-    return _body(body, _Known({}, {}, MAX_COPIED, register_candidates(body)))
+    sizes = any(linear.condition(c) is None for s in walk(body) if isinstance(s, If) for c in conjuncts(s.condition))
+    return _body(body, _Known({}, {}, MAX_COPIED, register_candidates(body), sizes))
 
 
 def _body(body: Body, known: _Known) -> Body:
+    if known.sizes and known.nested:
+        cases = _by_remainder(body, known)
+        if cases is not None:
+            return cases
     if len(body) == 1:
         return _statement(body[0], known)
     return _joined(_beside([(s,) for s in body], known))
@@ -213,9 +220,47 @@ def _branches(body: Body, var: str, pieces: Sequence[Interval], known: _Known) -
     done = copied([part(lo, hi) for lo, hi in pieces], body, known.budget)
     if done is None:
         return None
-    *before, rest = done
-    for (_, hi), own in zip(pieces[-2::-1], reversed(before), strict=True):
-        rest = (If(Binary("<", Var(var), Const(hi)), own, rest),) if own or rest else ()
+    return _choice([Binary("<", Var(var), Const(hi)) for _, hi in pieces], done)
+
+
+def _by_remainder(body: Body, known: _Known) -> Body | None:
+    """A branch on how many rows are left of a tile, with a nest for each number, or at least one for whole tiles; None
+    where no guards are on that, or copies are not affordable."""
+    found = remainder_of(body, known.registers)
+    if found is None:
+        return None
+    for ranges in (by_number(found.rows), by_part(found.rows)):
+        cases = list(_possible(found.left, ranges, known))
+        if all(low < high for _, (low, high) in cases):
+            return None
+        done = copied([_left(body, found, between, known) for _, between in cases], body, known.budget)
+        if done is not None:
+            return _choice([condition for condition, _ in cases], done)
+    return None
+
+
+def _left(body: Body, found: Remainder, between: Interval, known: _Known) -> Part:
+    """The nest for a range of how many rows are left; where these are several, its guards stay."""
+    own = without_dead(with_left(body, found, between), known.bounds)
+    return _part(own, known._replace(sizes=known.sizes and between[0] == between[1]))
+
+
+def _possible(value: Expr, ranges: Sequence[Interval], known: _Known) -> Iterator[tuple[Expr, Interval]]:
+    """Those of ascending ranges in which a value may be, each with what holds there, and in none of those behind."""
+    for between in ranges:
+        below = Binary("<", value, Const(between[1] + 1))
+        verdict = True if between == ranges[-1] else _decide(below, known)
+        if verdict is not False:
+            yield below, between
+        if verdict:
+            return
+
+
+def _choice(conditions: Sequence[Expr], cases: Sequence[Body]) -> Body:
+    """The first case whose condition holds; the last is for all else."""
+    *before, rest = cases
+    for condition, own in zip(conditions[-2::-1], reversed(before), strict=True):
+        rest = (If(condition, own, rest),) if own or rest else ()
     return rest
 
 
