@@ -164,9 +164,14 @@ def _number(extent: Expr, place: _Place) -> Expr:
 
 def _copies(s: For, extent: Expr) -> Expr:
     """How often the body of an unrolled loop is written out."""
+    return _written(s, extent, _weight(s.body))
+
+
+def _written(s: For, extent: Expr, weight: Expr) -> Expr:
+    """As `_copies`, of a loop whose body has so many statements."""
     limit = dict(s.annotations).get(MAX_STEPS, MAX_UNROLLED)
     most = limit if isinstance(limit, Expr) else Const(int(limit) if isinstance(limit, int) else MAX_UNROLLED)
-    fits = Binary("<=", times(extent, _weight(s.body)), Const(MAX_UNROLLED))
+    fits = Binary("<=", times(extent, weight), Const(MAX_UNROLLED))
     return choose(_both(arith.simplify(Binary("<=", extent, most)), arith.simplify(fits)), extent, ONE)
 
 
@@ -186,7 +191,7 @@ def _weight(body: Body) -> Expr:
             inner = arith.add(inner, _weight(b))
         match s:
             case For(kind="unrolled", extent=n) if not free_vars(n):
-                inner = arith.mul(n, inner)
+                inner = arith.mul(_written(s, n, inner), inner)
             case Store() | Evaluate():
                 inner = ONE
             case Invoke(text=text):

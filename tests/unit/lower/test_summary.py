@@ -6,10 +6,14 @@ from collections import defaultdict
 
 import pytest
 
+import mslang as ms
 from mslang.ir.arith import evaluate
 from mslang.ir.arith.size import number
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Program, Range
+from mslang.kernel.nodes import Store
+from mslang.kernel.visit import walk
+from mslang.lower.passes import lower
 from mslang.lower.summary import Access, Arithmetic, Statement, Summary, mapped, numbers, summarize
 from mslang.lower.summary.footprint import dimension, is_exact, span
 from mslang.lower.symbolic import lower_symbolic
@@ -245,6 +249,28 @@ def test_a_loop_beyond_its_limit_is_not_written_out():
         return value(s.copies)
 
     assert (copies(16), copies(15)) == (16, 1)
+
+
+NESTED = """program p(A: f32[64, 32], out B: f32[64, 32]) {
+    block b[i: 64, j: 32] { B[i, j] = A[i, j] }
+}
+schedule nested for p {
+    let steps ~ choose([2, 32])
+    b.i.unroll()
+    b.j.unroll(max_steps = steps)
+}"""
+
+
+@pytest.mark.parametrize(("steps", "copies"), [(2, 64), (32, 32)])
+def test_a_loop_around_one_beyond_its_limit_is_written_out(steps: int, copies: int):
+    """As many copies as lowering makes, with the decision open and with its value."""
+    space = ms.parse(NESTED).space("nested")
+    program = space.replay({"steps": steps}).program
+    written = sum(isinstance(s, Store) for s in walk(lower(program, GENERIC).body))
+    (s,) = summarize(lower_symbolic(program, GENERIC), GENERIC).statements
+    sketch = space.sample(0).sketch
+    (open_,) = summarize(lower_symbolic(sketch.program, GENERIC), GENERIC).statements
+    assert written == value(s.copies) == evaluate(open_.copies, {}, {"steps": steps}) == copies
 
 
 def test_buffers_are_as_large_as_what_is_placed():
