@@ -32,7 +32,7 @@ from mslang.lower.registers import register_candidates
 from mslang.lower.remainders import Remainder, by_number, by_part, remainder_of, with_left
 from mslang.lower.tails import ended, ends_of
 
-MAX_COPIED = 1024
+MAX_COPIED = 1536
 """How many statements cutting loops may add to a nest, its unrolled loops written out."""
 
 
@@ -202,7 +202,7 @@ def _pieces(body: Body, known: _Known) -> Body:
         case (For(start=Const(value=start), extent=Const(value=extent)) as s,):
             if extent == 1:
                 return _body(_substituted(s.body, s.var, int(start)), known)
-            return _ended(s, int(start), int(extent), known)
+            return _loop(s, known)
     return ()
 
 

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 import mslang as ms
 from mslang.ir.annotations import MAX_STEPS
 from mslang.ir.expr import FALSE, TRUE, Const, Var
-from mslang.kernel.nodes import Body, For, If, Stmt, Store
+from mslang.kernel.nodes import Body, For, If, Invoke, Stmt, Store
 from mslang.kernel.visit import bodies, walk
 from mslang.lower import predicates
-from mslang.lower.analysis import MAX_UNROLLED, VECTORS_WRITTEN_OUT, weight
+from mslang.lower.analysis import MAX_UNROLLED, VECTORS_WRITTEN_OUT, updated_by, weight
 from mslang.lower.copies import Part, copied, resolved
 from mslang.lower.passes import LOOPS, lower
 from mslang.resources import stdlib_folder
@@ -87,6 +87,67 @@ def test_copies_are_within_the_budget(name: str, budget: int, monkeypatch: pytes
         program = space.sample(seed).program
         before, after = (lower(program, AVX512, passes=passes).body for passes in (LOOPS[:-1], LOOPS))
         assert weight(after) <= weight(before) + budget * _nests(before)
+
+
+DRAWN: dict[str, tuple[str, str, dict[str, int], dict[str, object]]] = {
+    # 24 rows by 1 vector: of 64 vectors in tiles of 3, and of 1024 rows in tiles of 216, tiles and rows are left.
+    "bytes": (
+        "cpu/gemm_bytes",
+        "gemm_s8s8",
+        {"M": 1024, "N": 1024, "K": 1024},
+        {"dot:mm/registers": 241, "dot:mm/j": 3, "dot:mm/i": 9},
+    ),
+    # 17 columns by 1 vector, written out for 16 channels.
+    "convolution": (
+        "workloads/conv2d",
+        "conv2d_nhwc",
+        {"H": 56, "W": 56, "CI": 64, "CO": 64, "R": 3, "S": 3},
+        {
+            "tile:conv": "columns_packed",
+            "tile:conv/registers": 171,
+            "tile:conv/h": 16,
+            "tile:conv/w": 9,
+            "tile:conv/co": 3,
+            "tile:conv/ci": (4, 16),
+            "tile:conv/unroll": 16,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_products_with_large_tiles_have_no_guards(name: str) -> None:
+    file, program, sizes, decisions = DRAWN[name]
+    target = replace(AVX512, features=(*AVX512.features, "avx512vnni"), cores=2)
+    space = automatic_space(ms.load(stdlib_folder() / f"{file}.ms").program(program, **sizes), target)
+    scheduled = space.replay(decisions, strict=False).program
+    branches = [s for s in walk(lower(scheduled, target, passes=LOOPS).body) if isinstance(s, If)]
+    assert not [s for s in branches if any(map(_updates, s.then))], "no branch around a product"
+
+
+def _updates(s: Stmt) -> bool:
+    """Whether a statement, or what it becomes without loops that stay, is part of a sum."""
+    if isinstance(s, For) and s.kind == "serial":
+        return False
+    own = isinstance(s, Invoke) or (isinstance(s, Store) and updated_by(s) is not None)
+    return own or any(_updates(x) for b in bodies(s) for x in b)
+
+
+TWO_EDGES = """program p(A: f32[119], out B: f32[118], out D: f32[110]) {
+    for t in 17 {
+        for x in 7 @ unrolled { block b[i: 119 = t * 7 + x] { where i < 118 B[i] = A[i] } }
+        for y in 7 @ unrolled { block d[i: 119 = t * 7 + y] { where i < 110 D[i] = A[i] * 2.0 } }
+    }
+}"""
+
+
+def test_what_is_left_of_a_loop_is_cut_at_its_own_edges() -> None:
+    """Whole iterations of both are 0..15; of the two others, the first is whole for `b`."""
+    program = ms.parse_program(TWO_EDGES)
+    assert not [s for s in walk(lower(program, GENERIC, passes=LOOPS).body) if isinstance(s, If)]
+    a = np.arange(119, dtype="f4")
+    b, d = ms.build(program)(a)
+    assert (b == a[:118]).all() and (d == 2 * a[:110]).all()
 
 
 def _nests(body: Body) -> int:
