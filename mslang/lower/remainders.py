@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mslang.ir.arith import linear
-from mslang.ir.arith.convert import write
 from mslang.ir.arith.linear import Interval
 from mslang.ir.arith.size import Poly
+from mslang.ir.arith.write import write
 from mslang.ir.expr import FALSE, TRUE, Binary, Const, Expr
 from mslang.ir.visit import conjuncts, free_vars, loads_of, map_expr
 from mslang.kernel.nodes import Body, For, If, Let
