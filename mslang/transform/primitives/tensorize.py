@@ -15,7 +15,7 @@ from mslang.ir.intrin import KEY, Intrin, intrin_of, with_record
 from mslang.ir.program import Block, For, Program, Range, Region, Stmt, Store, View
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import fresh, map_bodies, map_expr, map_stmt_exprs, walk
-from mslang.transform.analysis.alignment import alignments
+from mslang.transform.analysis.alignment import alignment_entries, alignments, with_alignments
 from mslang.transform.analysis.dependence import storage_of
 from mslang.transform.analysis.position import axis_ranges, block_at, block_path, taken_names
 from mslang.transform.analysis.unify import Mismatch, Operand, side, unify
@@ -99,7 +99,7 @@ def tensorize(program: Program, target: LoopRef | BlockRef, intrin: Intrin) -> O
             why=str(found),
             help=f"the `desc` of `{intrin.name}` says what is expected",
         ) from None
-    made = _instruction(done, block, intrin, match_)
+    made = _with_alignments_of(block, _instruction(done, block, intrin, match_))
     if intrin.texts:
         done, name = with_record(done, intrin)
         made = replace(made, annotations=(*made.annotations, (KEY, name)))
@@ -216,6 +216,18 @@ def _box(operand: Operand, shape: tuple[Expr, ...]) -> tuple[Range, ...]:
 
 
 # ------------------------------------------------------------------ the instruction
+def _with_alignments_of(block: Block, made: Block) -> Block:
+    """The instruction, asking for the strides that `storage_align` left on the blocks that it replaces."""
+    numbers = {r.buffer: k for k, r in reversed(tuple(enumerate(made.writes)))}
+    entries = dict.fromkeys(alignment_entries(made) or ())
+    for inner in blocks_of(block.body):
+        for number, *entry in alignment_entries(inner) or ():
+            name = inner.writes[number].buffer if 0 <= number < len(inner.writes) else None
+            if name in numbers:
+                entries[(numbers[name], *entry)] = None
+    return with_alignments(made, tuple(entries)) if entries else made
+
+
 def _instruction(program: Program, block: Block, intrin: Intrin, found: _Match) -> Block:
     """The block, doing what the intrinsic says, on views."""
     taken = taken_names(program)

@@ -202,3 +202,16 @@ def test_the_rows_of_an_operand_lie_side_by_side() -> None:
         storage_align(of_a_view, block("a"), -1, 2)
     assert noted(storage_align(p, block("a"), 0, 16).program) == ((0, 0, 16, 0),)
     same_meaning(emulated, storage_align(emulated, block("a"), -1, 2).program)
+
+
+@pytest.mark.parametrize("at", ["j", "i"])
+def test_an_instruction_asks_for_what_the_block_that_it_replaces_asked_for(at: str) -> None:
+    shape = {"j": "8", "i": "16, 8"}[at]
+    index = {"j": "x", "i": "x, y"}[at]
+    axes = {"j": "x: 8", "i": "x: 16, y: 8"}[at]
+    does = f"{{ block c[{axes}] {{ dst[{index}] = src[{index}] * 2.0 }} }}"
+    twice = parse_intrin(f"intrin twice(src: f32[{shape}], out dst: f32[{shape}]) {{ desc {does} impl {does} }}")
+    aligned = storage_align(two(), block("a"), 0, 32, 4).program
+    p = tensorize(aligned, loop(at), twice).program
+    assert noted(p, "a_o") == ((0, 0, 32, 4),) and strides(p) == [36, 1]
+    same_meaning(two(), p)
