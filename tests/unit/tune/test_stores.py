@@ -15,6 +15,7 @@ from mslang.target.machine import this_machine
 from mslang.tune.connection import MEMORY
 from mslang.tune.database import Database
 from mslang.tune.instances import Instance
+from mslang.tune.mirrored import opened_to_tune
 from mslang.tune.record import Outcome, Record, Result, Workload
 from mslang.tune.stores import OrderedUnion, Store, Union, fastest, open_store, open_to_add, text_of
 from mslang.tune.transfer import merge
@@ -61,6 +62,20 @@ def test_every_store_keeps_and_finds_records(kind: str, tmp_path: Path, monkeypa
     assert store.texts("w") == [text] and store.texts("v") == []
     assert text_of(store, again) == text and text_of(store, store.top("v")[0]) is None
     store.close()
+
+
+def test_any_store_is_a_database_to_tune_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = store_of("folder", tmp_path, monkeypatch)
+    before = own.add(record(0, 2.0))
+    with opened_to_tune(own) as database:
+        database.add_workload(Workload("w", "matmul", "program …"))
+        kept = database.add(record(1, 1.0))
+        assert database.name == "FolderStore" and kept.id == 2 and kept.created
+        assert [r.id for r in database.top("w")] == [r.id for r in own.top("w")] == [kept.id, before.id]
+    with opened_to_tune(own) as again:
+        assert len(list(again.records(run=kept.run))) == 2 and len(again.texts("w")) == 1
+    with Database(MEMORY) as given, opened_to_tune(given) as same:
+        assert same is given
 
 
 def test_the_fastest_of_records_is_what_the_database_finds(tmp_path: Path) -> None:
