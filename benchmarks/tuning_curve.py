@@ -2,7 +2,7 @@
 TVM's MetaSchedule.
 
 python benchmarks/tuning_curve.py [NAME …] [--trials N] [--budget TIME] [--seeds N] [--tvm-trials N] [--folder F]
-    [--strategy NAME] [--no-random] [--no-tvm] [--json]
+    [--strategy NAME] [--cost-model NAME] [--no-random] [--no-tvm] [--json]
 
 Each side tunes by itself, in processes of its own, from the start of the command. What each had when is then measured
 again, all in turn in one process: every schedule that was our best at some time, the best of random search, TVM's best.
@@ -114,6 +114,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "mslang_tuning_curves")
     parser.add_argument("--strategy", default="auto", help="how we search")
+    parser.add_argument("--cost-model", help="what our search learns with")
     parser.add_argument("--no-random", action="store_true")
     parser.add_argument("--no-tvm", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -237,15 +238,17 @@ def program_of(name: str) -> Program:
 
 def tuned(file: Path, seed: int, options: argparse.Namespace, strategy: str) -> Curve:
     """The curve of `mslang tune`, from the records that it left."""
-    kept = file.with_name(f"{file.stem}-{strategy}-{seed}.json")
+    model = options.cost_model if strategy == options.strategy else None
+    kept = file.with_name(f"{'-'.join(filter(None, (file.stem, strategy, model)))}-{seed}.json")
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=Curve)
-    database = file.with_name(f"{file.stem}-{strategy}-{seed}.db")
+    database = kept.with_suffix(".db")
     database.unlink(missing_ok=True)
     mslang = [sys.executable, "-m", "mslang"]
     limits = ["--trials", str(options.trials), "--budget", options.budget, "--seed", str(seed)]
     begun = time.time()
-    run([*mslang, "tune", str(file), *limits, "--strategy", strategy, "--db", str(database)])
+    chosen = ["--strategy", strategy, *(["--cost-model", model] if model else [])]
+    run([*mslang, "tune", str(file), *limits, *chosen, "--db", str(database)])
     took = time.time() - begun
     lines = run([*mslang, "db", "export", "--db", str(database)]).splitlines()
     found = curve([r for r in map(json.loads, lines) if r["kind"] == "record"], begun, took)
