@@ -136,6 +136,12 @@ class _Reduction:
         found = match_reducer(stores)
         if found is None or (self.block.init is None and not is_atomic(self.block)):
             raise self._refused("how it combines values is not known", "`sum`, `min`, `max` and the like are")
+        terms = {a.name for a in self._axes("reduce")}
+        spread = next(
+            (s.buffer for s in stores if not terms.isdisjoint(frozenset().union(*map(free_vars, s.indices)))), None
+        )
+        if spread is not None:
+            raise self._refused(f"which element of `{spread}` a term is combined with depends on the term")
         reducer = found.reducer
         if reducer.ordered:
             reducing = frozenset(s.var for s in self.reduced)
