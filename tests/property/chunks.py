@@ -20,7 +20,7 @@ CODE = (
     *(f"mslang/{name}" for name in ("backend", "ir", "kernel", "lower", "ops", "runtime", "schedule", "sema")),
     *(f"mslang/{name}" for name in ("syntax", "target", "transform")),
     *(f"mslang/{name}.py" for name in ("__init__", "brevity", "caching", "diagnostics", "extensions", "notebook")),
-    *(f"mslang/{name}.py" for name in ("resources", "suggestions")),
+    *(f"mslang/{name}.py" for name in ("rendering", "resources", "suggestions")),
     "tests/property",
 )
 """What a pair runs: results under one state of it are those of one campaign."""

@@ -101,7 +101,8 @@ def test_candidates_are_timed_in_turns_and_verified_again(tmp_path: Path) -> Non
     built = [pickle.loads(build(encode(BuildJob(program(name), host())))) for name in names]
     job = CompareJob(tuple((add, b) for b in built), str(tmp_path), LIMITS)
     first, wrong, second = pickle.loads(compare(encode(job)))
-    assert len(first.samples) == len(second.samples) == LIMITS.max_repeats
+    # On a machine that does other things, the time of `max_total` may end before there are `max_repeats`.
+    assert LIMITS.repeats <= len(first.samples) == len(second.samples) <= LIMITS.max_repeats
     for good in (first, second):
         assert good.result.outcome is Outcome.MEASURED and good.result.timing.yardstick > 0
         assert good.result.verified[0].inputs == SPARSE
