@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 import tvm
+from tvm import te
 from tvm.s_tir import meta_schedule
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.testing import te_workload
+from tvm.s_tir.tensor_intrin.dot_product_common import DP4A_S8S8S32_INTRIN
 from tvm.te import create_prim_func
 from tvm_sketches import drawn
 from tvm_traces import FAILURES, MACHINES, tuning_of
 
 from mslang.ir.program import Program
 from tests.property.arrays import NUMPY, concrete_shape
+
+DP4A = "dp4a"
+"""The rules for products of bytes, which TVM has under no name of its own."""
 
 
 def commit(
@@ -26,9 +31,9 @@ def commit(
     Returns:
         The workload as a module, how many schedules there are, and the reason for each that TVM does not draw.
     """
-    made = create_prim_func(getattr(te_workload, function)(*sizes, **dtypes))
+    made = create_prim_func((OWN.get(function) or getattr(te_workload, function))(*sizes, **dtypes))
     mod = tvm.IRModule({"main": made.with_attr("global_symbol", "main")})
-    target = tvm.target.Target(MACHINES[rules][1])
+    target = tvm.target.Target(MACHINES["cuda" if rules == DP4A else rules][1])
     database = meta_schedule.database.JSONDatabase(work_dir=folder)
     workload = database.commit_workload(mod)
     arguments = ArgInfo.from_prim_func(mod["main"])
@@ -47,7 +52,7 @@ def commit(
 
 def schedules(mod: Any, rules: str, draws: int, seed: int) -> Iterator[tvm.s_tir.Schedule | str]:
     """Schedules of each sketch that the rules make, or why there is none."""
-    context = tuning_of(mod, rules, seed)
+    context = for_bytes(mod, seed) if rules == DP4A else tuning_of(mod, rules, seed)
     try:
         sketches = list(context.generate_design_space())
     except FAILURES as error:
@@ -61,6 +66,57 @@ def schedules(mod: Any, rules: str, draws: int, seed: int) -> Iterator[tvm.s_tir
                 yield drawn(context, sketch, seed + 100 * k) or "its postprocessors take none of 30 draws"
             except FAILURES as error:
                 yield f"a postprocessor fails: {_last(error)}"
+
+
+def for_bytes(mod: Any, seed: int) -> meta_schedule.TuneContext:
+    """A program as MetaSchedule tunes it for GPUs, with its products of bytes on `dp4a`."""
+    rule = meta_schedule.schedule_rule
+    tiling = rule.MultiLevelTilingWithIntrin(
+        DP4A_S8S8S32_INTRIN,
+        structure="SSSRRSRS",
+        tile_binds=["blockIdx.x", "vthread.x", "threadIdx.x"],
+        max_innermost_factor=64,
+        vector_load_lens=[1, 2, 3, 4],
+        reuse_read=rule.ReuseType(req="must", levels=[4], scope="shared"),
+        reuse_write=rule.ReuseType(req="must", levels=[3], scope="local"),
+    )
+    kind, target = MACHINES["cuda"]
+    return meta_schedule.TuneContext(
+        mod=mod,
+        target=tvm.target.Target(target),
+        space_generator=meta_schedule.space_generator.PostOrderApply(
+            sch_rules=[tiling, *meta_schedule.ScheduleRule.create(kind)],
+            postprocs=[*meta_schedule.Postproc.create(kind), meta_schedule.postproc.RewriteTensorize()],
+            mutator_probs={},
+        ),
+        rand_state=seed,
+        num_threads=1,
+    )
+
+
+def dense_nk(m: int, n: int, k: int, in_dtype: str, out_dtype: str) -> tuple[te.Tensor, ...]:
+    """A product of which both operands have the summands side by side, as `dp4a` reads them."""
+    a, b = te.placeholder((m, k), in_dtype, "A"), te.placeholder((n, k), in_dtype, "B")
+    r = te.reduce_axis((0, k), "k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, r].astype(out_dtype) * b[j, r].astype(out_dtype), r), "C")
+    return a, b, c
+
+
+def conv2d_nhwc_ohwi(
+    n: int, h: int, w: int, ci: int, co: int, size: int, in_dtype: str, out_dtype: str
+) -> tuple[te.Tensor, ...]:
+    """A convolution without a border, with the input channels of the filter side by side."""
+    x, f = te.placeholder((n, h, w, ci), in_dtype, "X"), te.placeholder((co, size, size, ci), in_dtype, "F")
+    r, s, c = te.reduce_axis((0, size), "r"), te.reduce_axis((0, size), "s"), te.reduce_axis((0, ci), "c")
+
+    def term(b: Any, i: Any, j: Any, o: Any) -> Any:
+        return te.sum(x[b, i + r, j + s, c].astype(out_dtype) * f[o, r, s, c].astype(out_dtype), (r, s, c))
+
+    return x, f, te.compute((n, h - size + 1, w - size + 1, co), term, "Y")
+
+
+OWN = {f.__name__: f for f in (dense_nk, conv2d_nhwc_ohwi)}
+"""Workloads that TVM lacks."""
 
 
 def _last(error: Exception) -> str:

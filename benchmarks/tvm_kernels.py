@@ -1,14 +1,14 @@
 """A database of TVM's for GPUs, imported: does every record import, compile with nvcc, and compute what TVM computes?
 
-python benchmarks/tvm_kernels.py [WORKLOAD …] [--rules cuda tensorcore] [--draws N] [--seed N] [--archs sm_80 sm_90]
-    [--state FILE] [--update]
+python benchmarks/tvm_kernels.py [WORKLOAD …] [--rules cuda tensorcore dp4a] [--draws N] [--seed N]
+    [--archs sm_80 sm_90] [--state FILE] [--update]
 
 Needs `apache-tvm` (extra `bench`) and g++; without nvcc nothing is compiled for a GPU. MetaSchedule draws schedules of
-small workloads by its rules for GPUs and for tensor cores and commits them, with made-up times, to a database of its
-own. Each record is imported and printed as CUDA C, which nvcc compiles for each architecture. That for sm_80 is run in
-the emulation of the tests (`tests/cuda`), which also reports races and divergent barriers; its results are compared
-with those of the unscheduled program as TVM compiles it for the CPU. `--state` keeps the outcomes in a file, so that a
-run that was stopped goes on, and the workloads can be run one by one.
+small workloads by its rules for GPUs and for tensor cores, and of products of bytes by its rule for dp4a, and commits
+them, with made-up times, to a database of its own. Each record is imported and printed as CUDA C, which nvcc compiles
+for each architecture. That for sm_80 is run in the emulation of the tests (`tests/cuda`), which also reports races and
+divergent barriers; its results are compared with those of the unscheduled program as TVM compiles it for the CPU.
+`--state` keeps the outcomes in a file, so that a run that was stopped goes on, and the workloads can be run one by one.
 
 The exit status is 1 if something failed or there was no record, and 3 where TVM or g++ is missing.
 """
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class Workload(NamedTuple):
-    """A function of `te_workload`, TVM's own workloads, and its arguments."""
+    """A function of `te_workload`, TVM's own workloads, or of `tvm_kernel_records`, and its arguments."""
 
     function: str
     sizes: tuple[int, ...]
@@ -55,6 +55,7 @@ class Workload(NamedTuple):
 
 
 _F16 = {"in_dtype": "float16", "out_dtype": "float32"}
+_S8 = {"in_dtype": "int8", "out_dtype": "int32"}
 WORKLOADS = {
     "matmul": Workload("matmul", (32, 48, 64)),
     "matmul_odd": Workload("matmul", (33, 20, 17)),
@@ -75,8 +76,13 @@ WORKLOADS = {
     "max_pool": Workload("max_pool2d_nchw", (1, 8, 8, 8, 1)),
     "norm": Workload("norm_bmn", (2, 16, 40)),
     "softmax": Workload("softmax_mn", (8, 70)),
+    "dense_s8": Workload("dense_nk", (16, 32, 64), _S8),
+    "conv2d_s8": Workload("conv2d_nhwc_ohwi", (1, 6, 6, 16, 16, 3), _S8),
 }
-RULES = ("cuda", "tensorcore")
+DP4A = "dp4a"
+BYTES = ("dense_s8", "conv2d_s8")
+"""Workloads for the rules `dp4a`, which are for no others."""
+RULES = ("cuda", "tensorcore", DP4A)
 ARCHS: Mapping[str, Target] = {t.name: t for t in (SM_80, SM_90)}
 TOLERANCE = 1e-4
 IMPORTED, EMULATED = "imported", "TVM's result in the emulation"
@@ -149,7 +155,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     archs = [f"nvcc {a}" for a in ARCHS if nvcc and a in options.archs]
     settings = Settings(options.draws, options.seed, (IMPORTED, *archs, EMULATED))
     known = {(t.workload, t.rules): t for t in before if t.settings == settings}
-    wanted = dict.fromkeys((w, r) for r in options.rules for w in options.workloads or WORKLOADS)
+    wanted = dict.fromkeys(
+        (w, r) for r in options.rules for w in options.workloads or WORKLOADS if (w in BYTES) == (r == DP4A)
+    )
     if todo := [key for key in wanted if key not in known]:
         try:
             import tvm_kernel_records as tvm_side
