@@ -77,7 +77,7 @@ WORKLOADS = {
     "norm": Workload("norm_bmn", (2, 16, 40)),
     "softmax": Workload("softmax_mn", (8, 70)),
     "dense_s8": Workload("dense_nk", (16, 32, 64), _S8),
-    "conv2d_s8": Workload("conv2d_nhwc_ohwi", (1, 6, 6, 16, 16, 3), _S8),
+    "conv2d_s8": Workload("conv2d_nhwc_ohwi", (1, 10, 10, 16, 32, 3), _S8),
 }
 DP4A = "dp4a"
 BYTES = ("dense_s8", "conv2d_s8")

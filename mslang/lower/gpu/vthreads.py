@@ -74,6 +74,7 @@ class _Function:
             made = with_bodies(s, tuple(self._spread(b) for b in bodies(s)))
             if isinstance(made, For) and made.kind in VTHREADS:
                 own = self._own(made)
+                self._require_apart(made, own)
                 for name in own:
                     self.versions.setdefault(name, []).append(made.extent)
                 out.extend(_Virtual(made, own).spread(made.body))
@@ -93,13 +94,29 @@ class _Function:
         """The buffers used in a loop only that hold different values, at the same places, in its iterations."""
         inside = _uses(loop.body)
         private = {n for n, count in inside.items() if count == self.uses[n]} - self.given
-        found: set[str] = set()
-        names = {loop.var}
-        while True:
-            before = (len(found), len(names))
-            _grow(loop.body, False, private, found, names)
-            if (len(found), len(names)) == before:
-                return frozenset(found) - self._apart(loop)
+        return _varying(loop, private) - self._apart(loop)
+
+    def _require_apart(self, loop: For, own: frozenset[str]) -> None:
+        """Refuse a loop of which several iterations write and read the same elements.
+
+        Each iteration writes what it reads, or the loop could not be bound; but in turn, one would read what another
+        has begun to write.
+
+        Raises:
+            TargetError: MS439.
+        """
+        loads = {x.buffer for s in walk(loop.body) for e in expressions(s) for x in loads_of(e)}
+        shared = _varying(loop, set(_uses(loop.body)) - own) & loads - self._apart(loop)
+        if shared:
+            name = min(shared)
+            raise TargetError(
+                problem(
+                    "MS439",
+                    f"virtual threads would compute the same elements of `{name}` in turn",
+                    why="each reads what it wrote, and another would have written the element again before that",
+                    help=f"compute `{name}` outside of the loop, or `set_scope({name}, local)`",
+                )
+            )
 
     def _apart(self, loop: For) -> frozenset[str]:
         """The buffers of which different virtual threads write different elements: one version is enough."""
@@ -117,6 +134,17 @@ class _Function:
 
         visit(loop.body, {loop.var: Range(loop.start, loop.extent)})
         return frozenset(name for name, apart in kept.items() if apart)
+
+
+def _varying(loop: For, among: set[str]) -> frozenset[str]:
+    """The buffers that are written differently, or in some iterations only."""
+    found: set[str] = set()
+    names = {loop.var}
+    while True:
+        before = (len(found), len(names))
+        _grow(loop.body, False, among, found, names)
+        if (len(found), len(names)) == before:
+            return frozenset(found)
 
 
 def _uses(body: Body) -> Counter[str]:
