@@ -74,7 +74,7 @@ def reindex(
         - for writing: indices that are the same for several values of their axes, instances that do not provably
           run or write, or a block that reads the buffer without having started it; for reading: a block that writes
           it too
-        - elements that are not provably written before
+        - elements that are not provably written before, or that the block around does not say it reads
 
     Source: TVM reindex
     """
@@ -124,7 +124,7 @@ def reindex_cache_read(program: Program, block: BlockRef, buffer: BufferRef, sco
         - a map with another number of parameters than the block has axes, of other axes than the indices of the
           buffer, below 0, or that gives the same indices for several values of the axes
         - a scope that is not a stage pipeline for the buffer, or a buffer with several writers in it
-        - elements that are not provably written before
+        - elements that are not provably written before, or that the block around does not say it reads
 
     Source: TVM reindex_cache_read
     """

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Load, Select, Symbol, Var
-from mslang.ir.find import all_buffers
+from mslang.ir.find import all_buffers, path_to_block
 from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Region, Stmt, Store
 from mslang.ir.visit import (
     Path,
@@ -23,15 +23,17 @@ from mslang.ir.visit import (
     map_stmt_exprs,
     substitute,
 )
-from mslang.transform.analysis.cover import Box, produced_box, steady_box
+from mslang.transform.analysis.cover import Box, consumed_box, produced_box, steady_box
 from mslang.transform.analysis.definite_writes import provably_stored, stored_under
 from mslang.transform.analysis.initialization import reads_only_its_own
 from mslang.transform.analysis.instances import loops_beyond_spatial, portable_predicate
 from mslang.transform.analysis.loop_kinds import require_shared_apart
 from mslang.transform.analysis.position import (
+    axis_ranges,
     block_at,
     memory_at,
     ranges_above,
+    scope_path,
     taken_names,
 )
 from mslang.transform.outcome import BlockRef, Outcome, refuse
@@ -90,9 +92,40 @@ def staged(
     done = with_alloc(done, path, copy.buffer)
     if not writing:
         require_filled(done, copy.block, old, primitive)
+        _require_declared(done, copy.block, old, primitive)
     require_apart(done, copy.block, primitive)
     require_shared_apart(program, done, primitive)
     return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
+
+
+def _require_declared(program: Program, copy: str, old: Buffer, primitive: str) -> None:
+    """A copy may read no more than what the block around it says that it reads (MS332): the values that axes can have
+    are more than those that they take."""
+    path = path_to_block(program, copy) or ()
+    scope = scope_path(path)
+    if not scope or any(b.name == old.name for b in block_at(scope).allocs):
+        return
+    outer = block_at(scope)
+    ranges = axis_ranges(outer)
+    said = [r.ranges for r in outer.reads if r.buffer == old.name]
+    for box in (consumed_box(path, r, scope, old) for r in block_at(path).reads if r.buffer == old.name):
+        if not any(_holds(whole, box, ranges) for whole in said):
+            raise refuse(
+                "MS332",
+                primitive,
+                f"the copy would read more of `{old.name}` than block `{outer.name}` around it says",
+                why=f"block `{outer.name}` reads only what its blocks do now",
+                help=f"copy in front of block `{outer.name}`, or before it is made",
+            )
+
+
+def _holds(whole: Box, part: Box, ranges: Mapping[str, Range]) -> bool:
+    """Does a box provably hold another one?"""
+    return all(
+        arith.proved(Binary("<=", w.start, p.start), ranges)
+        and arith.proved(Binary("<=", Binary("+", p.start, p.extent), Binary("+", w.start, w.extent)), ranges)
+        for w, p in zip(whole, part, strict=True)
+    )
 
 
 def _instances(path: Path, old: Buffer, used: Used, anchor: Path, primitive: str) -> tuple[Box, tuple[Expr, ...]]:

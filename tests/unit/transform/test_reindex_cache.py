@@ -114,3 +114,21 @@ def test_iterations_that_run_at_once_stay_apart():
     )
     with refused("MS346", "iterations of the parallel loop `p` would access the same elements", "`C`", "gets its kind"):
         reindex_cache_read(p, block("b"), buffer("C"), "local", index_map("xy", lambda x, y: (x, y)))
+
+
+def test_a_copy_reads_no_more_than_the_block_around_it():
+    """Axes have more values than they take: `k` is even here (seed 37, pair 1323 of `instances`)."""
+    text = """
+        for z in 0..1 {
+            block around[z: 1 = z] {
+                reads A[0 .. LAST, 0], C[0, 0]
+                writes C[0, 0]
+                for l in 0..4 { block b[j: 1 = z | k: 7 = l * 2] { init {} C[j, j] = max(C[j, j], A[k % 2, 0]) } }
+            }
+        }
+        """
+    one, both = (program("A: f32[2, 1], inout C: f32[1, 1]", text.replace("LAST", n)) for n in "12")
+    columns = index_map("jk", lambda j, k: (k,))
+    with refused("MS332", "more of `A` than block `around`"):
+        reindex_cache_read(one, block("b"), buffer("A"), "global", columns)
+    accepted(both, reindex_cache_read(both, block("b"), buffer("A"), "global", columns))
