@@ -221,10 +221,10 @@ def _with_alignments_of(block: Block, made: Block) -> Block:
     numbers = {r.buffer: k for k, r in reversed(tuple(enumerate(made.writes)))}
     entries = dict.fromkeys(alignment_entries(made) or ())
     for inner in blocks_of(block.body):
-        for number, *entry in alignment_entries(inner) or ():
+        for number, axis, factor, offset in alignment_entries(inner) or ():
             name = inner.writes[number].buffer if 0 <= number < len(inner.writes) else None
             if name in numbers:
-                entries[(numbers[name], *entry)] = None
+                entries[(numbers[name], axis, factor, offset)] = None
     return with_alignments(made, tuple(entries)) if entries else made
 
 
