@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mslang.ir.dtype import is_float, is_unsigned, size_of
+from mslang.runtime.pages import memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +31,8 @@ def address_of(array: NDArray[Any]) -> int:
 def empty(
     shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None, align: int = ALIGNMENT
 ) -> NDArray[Any]:
-    """An array whose data begins at a multiple of `align` bytes, of 64 at least; what it holds is not defined.
+    """An array whose data begins at a multiple of `align` bytes, of 64 at least; what it holds is not defined. Large
+    ones are in huge pages.
 
     Without `strides` (in elements) it is row-major and compact.
     """
@@ -38,10 +40,7 @@ def empty(
 
     size = size_of(dtype)
     count = prod(shape) if strides is None else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    align = max(align, ALIGNMENT)
-    raw = np.empty(count * size + align, np.uint8)
-    start = -address_of(raw) % align
-    flat = raw[start : start + count * size].view(numpy_name(dtype))
+    flat = memory(count * size, max(align, ALIGNMENT)).view(numpy_name(dtype))
     if strides is None:
         return flat.reshape(shape)
     return np.lib.stride_tricks.as_strided(flat, shape, tuple(s * size for s in strides))

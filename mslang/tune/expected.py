@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mslang.ir.program import Program
+from mslang.runtime.arrays import ALIGNMENT
+from mslang.runtime.pages import memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,16 +52,13 @@ def _mapped(file: Path) -> np.ndarray:
 
 
 def private_copies(inputs: Mapping[str, np.ndarray]) -> Arrays:
-    """Copies whose data begins at multiples of 64 bytes, as the arrays of a careful caller do."""
+    """Copies whose data begins at multiples of 64 bytes, as the arrays of a careful caller do; large ones in huge
+    pages."""
     return {name: _aligned(array) for name, array in inputs.items()}
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:
-    import numpy as np
-
-    raw = np.empty(array.nbytes + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = memory(array.nbytes, ALIGNMENT).view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
 
