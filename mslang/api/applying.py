@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.api.arguments import misused, require_lists
+from mslang.api.arguments import misused, require_lists, require_store
 from mslang.api.source import Source
 from mslang.brevity import brief
 from mslang.diagnostics import MsError, problem
@@ -71,6 +71,7 @@ def apply(
     for source in patterns:
         if not isinstance(source, Source):
             raise misused("apply", source, "sources as patterns")
+    require_store("apply", database)
     world = target_of(target)
     module = programs.module if isinstance(programs, Source) else None
     wanted = _programs_in(programs)

@@ -144,6 +144,15 @@ def likely_instance(given: object) -> Instance:
     raise MsError(problem("MS706", f"`likely` of `ms.tune_all` has {brief(repr(given))}", why=why))
 
 
+def require_store(verb: str, database: object) -> None:
+    """Raise MsError MS706 unless this is a record store or the name of one."""
+    from mslang.tune.stores import Store
+
+    if not isinstance(database, str | os.PathLike | Store):
+        why = "it is a file, the name of a record store, or a `Store` (`mslang.tune.stores`)"
+        raise MsError(problem("MS706", f"`database` of `ms.{verb}` is {brief(repr(database))}", why=why))
+
+
 def misused(verb: str, what: object, wanted: str) -> MsError:
     """The error of a function that is given something else than it takes (MS706)."""
     help = None

@@ -16,6 +16,7 @@ from mslang.api.arguments import (
     require_lists,
     require_numbers,
     require_seconds,
+    require_store,
     require_weights,
     space_in,
 )
@@ -114,6 +115,7 @@ def tune(
     made_by, machine = compiler_of(backend, target)
     require_numbers("tune", trials=trials, patience=patience, workers=workers)
     require_seconds("tune", seconds)
+    require_store("tune", database)
     settings = settings_of("tune", seed, strategy, cost_model, features, cache)
     compiles, measures = workers_of("tune", builder, runner)
     called = callbacks_of("tune", callbacks, log)
@@ -206,6 +208,7 @@ def tune_all(
         raise MsError(problem("MS706", "`ms.tune_all` was given nothing to tune", help="name a program or a space"))
     require_numbers("tune_all", trials=trials, patience=patience, workers=workers)
     require_seconds("tune_all", seconds)
+    require_store("tune_all", database)
     settings = settings_of("tune_all", seed, strategy, cost_model, features, cache)
     compiles, measures = workers_of("tune_all", builder, runner)
     called = callbacks_of("tune_all", callbacks, log)

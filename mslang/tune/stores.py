@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.extensions import allowed, declared, load
@@ -31,6 +31,7 @@ DATABASES = "mslang.databases"
 """The group of entry points that name kinds of stores."""
 
 
+@runtime_checkable
 class Store(Protocol):
     """What holds records. `Database` is one; `fastest` helps to write others."""
 

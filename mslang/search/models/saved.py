@@ -114,6 +114,6 @@ def refused(path: Path, why: str) -> SavedModelError:
             "MS526",
             f"the cost model {path.name} cannot be used",
             why=why,
-            help="delete the file, or tune without it: a new model is learned",
+            help="name another file, or tune without it: a new model is learned",
         )
     )
