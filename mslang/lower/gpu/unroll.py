@@ -47,20 +47,20 @@ def _is_written_out(s: For, registers: frozenset[str]) -> bool:
         return False
     trips = int(s.extent.value)
     if s.kind != "serial":
-        return trips <= max_steps(s) and trips * weight(s.body) <= MAX_UNROLLED
-    return indexes(s, registers) and trips * written_out(s.body, registers) <= IN_REGISTERS
+        return trips <= max_steps(s) and trips * _acting(s.body) <= MAX_UNROLLED
+    return indexes(s, registers) and trips * _written_out(s.body, registers) <= IN_REGISTERS
 
 
-def weight(body: Body) -> int:
+def _acting(body: Body) -> int:
     """How many statements that do something a body has."""
-    return sum(_acts(s) if isinstance(s, Invoke) else _acts(s) + sum(map(weight, bodies(s))) for s in body)
+    return sum(_acts(s) if isinstance(s, Invoke) else _acts(s) + sum(map(_acting, bodies(s))) for s in body)
 
 
-def written_out(body: Body, registers: frozenset[str]) -> int:
+def _written_out(body: Body, registers: frozenset[str]) -> int:
     """How many statements a body is once its loops over registers are unrolled, too."""
     total = 0
     for s in body:
-        inner = 1 if isinstance(s, Invoke) else sum(written_out(b, registers) for b in bodies(s))
+        inner = 1 if isinstance(s, Invoke) else sum(_written_out(b, registers) for b in bodies(s))
         if isinstance(s, For) and isinstance(s.extent, Const) and indexes(s, registers):
             inner *= int(s.extent.value)
         total += max(inner, _acts(s))

@@ -34,7 +34,7 @@ from mslang.ir.expr import (
     with_children,
 )
 from mslang.ir.program import HOLDERS, Buffer, Range
-from mslang.ir.visit import walk_expr
+from mslang.ir.visit import fresh, walk_expr
 from mslang.kernel import Allocate, Body, For, Function, If, Let, Module, Stmt, Store
 from mslang.kernel.lanes import lane, lanes_of
 from mslang.kernel.visit import bodies, expressions, with_bodies
@@ -132,10 +132,7 @@ class _Function:
         return stores
 
     def _fresh(self, name: str) -> str:
-        found, k = name, 0
-        while found in self.taken:
-            k += 1
-            found = f"{name}_{k}"
+        found = fresh(name, self.taken)
         self.taken.add(found)
         return found
 
