@@ -26,19 +26,29 @@ LARGE = 256 << 10
 def memory(size: int, align: int) -> NDArray[np.uint8]:
     """So many bytes that begin at a multiple of `align`; what they hold is not defined.
 
+    Raises:
+        MemoryError: there is not so much.
+
     >>> memory(1 << 20, 64).nbytes
     1048576
     """
     import numpy as np
 
     if size >= LARGE and align <= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        return _in_huge_pages(size)
+        # Where the system refuses a mapping, NumPy finds memory, or says that there is none.
+        with contextlib.suppress(OSError, OverflowError):
+            return _in_huge_pages(size)
     raw = np.empty(size + align, np.uint8)
     start = -raw.ctypes.data % align
     return raw[start : start + size]
 
 
 def _in_huge_pages(size: int) -> NDArray[np.uint8]:
+    """Bytes that begin at a huge page.
+
+    Raises:
+        OSError, OverflowError: the system does not give a mapping of that size.
+    """
     import numpy as np
 
     whole = -(-size // HUGE) * HUGE

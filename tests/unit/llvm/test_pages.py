@@ -38,3 +38,17 @@ def test_a_part_of_an_array_keeps_its_memory() -> None:
         part[:] = k
     gc.collect()
     assert [int(part[99]) for part in parts] == list(range(50))
+
+
+@pytest.mark.parametrize("size", [1 << 50, 1 << 62])
+def test_what_there_is_not_is_a_memory_error(size: int) -> None:
+    with pytest.raises(MemoryError):
+        memory(size, 64)
+
+
+def test_a_mapping_that_is_refused_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    assert memory(LARGE, 64).shape == (LARGE,)
