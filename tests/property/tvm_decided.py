@@ -398,6 +398,20 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"MS344",
             "TVM computes the epilogue at the reduction, before its other operands are written",
         ),
+        "epilogues that read what the loop writes": Decision(
+            "TVM",
+            ("fuse_reduction_epilogue",),
+            r"MS320",
+            "another block under the loop writes what the epilogue reads; mslang requires a proof that no later "
+            "iteration changes it, which may be missing",
+        ),
+        "copies of unknown instances": Decision(
+            "TVM",
+            ("reindex", "reindex_cache_write"),
+            r"MS348",
+            "TVM copies what the axes may have; mslang copies what the block writes, and must know which of its "
+            "instances run",
+        ),
         "updates of declared parts": Decision(
             "TVM",
             ("decompose_reduction", "rfactor"),
