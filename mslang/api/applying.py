@@ -39,7 +39,8 @@ def apply(
             objects with a `name` and a method `serve(program, target)` that gives `Served` or `Missed`, such as an
             `ms.LibraryCall`.
         target: the machine or its name (default: this one).
-        database: the records: a `Database` or another store, or the name of one; a file that is not there has none.
+        database: the records: a `Database` or another store, or the name of one; a file that is not there has none,
+            nor has None.
         machine: the key of the machine whose records count (default: this one).
         patterns: sources whose programs with schedules are patterns, before the library's.
 
@@ -71,7 +72,8 @@ def apply(
     for source in patterns:
         if not isinstance(source, Source):
             raise misused("apply", source, "sources as patterns")
-    require_store("apply", database)
+    if database is not None:
+        require_store("apply", database)
     world = target_of(target)
     module = programs.module if isinstance(programs, Source) else None
     wanted = _programs_in(programs)

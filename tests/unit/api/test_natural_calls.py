@@ -159,6 +159,8 @@ def test_a_store_that_is_not_there_has_no_records(tmp_path: Path) -> None:
     for name in ("records.db", "a:b.db"):
         (done,) = ms.apply(ms.parse(TEXT), ["db"], database=tmp_path / name)
         assert done.explanation().endswith("db missed: no record of this program")
+    (done,) = ms.apply(ms.parse(TEXT), ["db", "default"], database=None)
+    assert done.by == "default"
     with pytest.raises(ms.MsError, match="MS603"):
         ms.apply(ms.parse(TEXT), ["db"], database=f"union:{tmp_path / 'a.db'},{tmp_path / 'b.db'}")
 
