@@ -6,6 +6,7 @@ import gc
 import secrets
 import signal
 from collections.abc import Iterator
+from zlib import crc32
 
 import hypothesis
 import pytest
@@ -46,9 +47,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--campaign"):
         return
     skip = pytest.mark.skip(reason="a long campaign: run with --campaign")
+    alike: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("campaign"):
             item.add_marker(skip)
+        elif (mark := item.get_closest_marker("one_in")) is not None:
+            alike.setdefault((item.nodeid.partition("[")[0], mark.args[0]), []).append(item)
+    for (_, n), cases in alike.items():
+        left_out = pytest.mark.skip(reason=f"one in {n} of these cases is run; all with --campaign")
+        # In the order of checksums, so that what is run is spread over the values of each parameter.
+        for k, item in enumerate(sorted(cases, key=lambda each: crc32(each.nodeid.encode()))):
+            if k % n:
+                item.add_marker(left_out)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -92,6 +92,7 @@ def test_every_workload_of_the_library_is_here():
     assert names == set(WORKLOADS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_threads_share_every_nest(name: str):
     program = scheduled(name)
@@ -99,6 +100,7 @@ def test_threads_share_every_nest(name: str):
     assert unbound(program) == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_result_is_that_of_the_program(name: str):
     program = workload(name)
@@ -182,6 +184,7 @@ def test_a_program_that_binds_a_loop_is_left_as_it_is():
     assert default_schedule(session.program, SM_80).trace.instructions == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_default_is_a_candidate_that_its_trace_gives_again(name: str):
     """So it can be on record."""

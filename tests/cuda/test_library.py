@@ -158,6 +158,7 @@ def ran(case: Case) -> tuple[Ran, dict[str, np.ndarray]]:
     return emulate(program, arrays, SM_80), interpret.run(program, arrays, check=False)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_schedules_compute_what_the_program_says(case: Case) -> None:

@@ -234,6 +234,7 @@ def test_softmax_has_no_such_alternative() -> None:
     assert not has_alternative(workload("softmax.softmax"))
 
 
+@pytest.mark.one_in(2)
 # ---------------------------------------------------------------- candidates
 @pytest.mark.parametrize("name", NAMES)
 def test_what_passes_the_constraints_on_arrays_can_be_lowered(name: str) -> None:

@@ -93,6 +93,7 @@ def sketches(name: str) -> list[Sketch]:
 NAMES = (*PROGRAMS, *OF_LIBRARY)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_structure_is_legal_and_threads_share_every_nest(name: str) -> None:
     assert [s for s in structures(name) if isinstance(s, Illegal)] == []
@@ -109,6 +110,7 @@ def check_lowering(name: str, chosen: list[Sketch], each: int) -> None:
     assert counts[""] >= 0.95 * counts.total(), (name, counts)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_passes_the_constraints_on_arrays_can_be_lowered(name: str) -> None:
     check_lowering(name, sketches(name)[::4], 2)
@@ -202,6 +204,7 @@ def test_traces_replay_to_the_same_program(name: str) -> None:
     pytest.fail("no draw is valid")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_candidates_compute_what_the_program_says(name: str) -> None:
     arrays = dict(make_inputs(program(name), SPARSE, seed=5))

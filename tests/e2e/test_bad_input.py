@@ -24,6 +24,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("what", "text", "code"), BROKEN, ids=[b[0] for b in BROKEN])
 @pytest.mark.parametrize("verb", ["check", "tune", "show"])
 def test_a_faulty_file_is_explained(run: Run, tmp_path: Path, what: str, text: str, code: str, verb: str) -> None:

@@ -173,6 +173,7 @@ RAISED = line_of("raise ValueError")
 EVOLVED = ("--strategy", "evolutionary", "--trials", "24")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("words", "message", "why", "records"),
     [

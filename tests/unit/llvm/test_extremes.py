@@ -89,6 +89,7 @@ def with_constant(op: str, value: float, dtype: str, kind: str, swapped: bool) -
     return b.finish()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("op", OPERATIONS)
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("swapped", [False, True])

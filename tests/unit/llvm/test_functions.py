@@ -183,6 +183,7 @@ def ordered(bits: np.ndarray) -> np.ndarray:
     return np.where(bits >> 15 == 1, -size, size)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("name", UNARY)
 def test_a_scalar_gives_the_bits_of_a_vector(name: str, dtype: str):

@@ -102,6 +102,7 @@ def test_stores_to_the_stack_are_told_from_loads() -> None:
     assert all(STACK.search(x) and not STACK_STORE.search(x) for x in loads)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", ["library", "default", "automatic"])
 @pytest.mark.parametrize("target", [SERVER, AVX2], ids=lambda t: t.name)
 @pytest.mark.parametrize("name", CASES)

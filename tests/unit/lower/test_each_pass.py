@@ -140,6 +140,7 @@ def test_a_length_known_at_the_call(n: int) -> None:
     check(parse_program(DYNAMIC), AVX512, 0, {"N": n})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 def test_a_gemm_with_tails(target: Target) -> None:
     check(packed_gemm(7, 70, 3, rows=3, columns=24, parallel=True), target, 1)

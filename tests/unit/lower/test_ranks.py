@@ -90,6 +90,7 @@ def test_rows_of_special_values(dtype: str, op: str, target: Target) -> None:
     assert same(widened(actual), widened(wanted)) if dtype == "bf16" else same(actual, wanted)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("target", [GENERIC, AVX2, AVX512], ids=lambda t: t.name)
 @pytest.mark.parametrize("op", START)
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])

@@ -59,6 +59,7 @@ SHAPES: dict[str, tuple[str, list[dict[str, int]]]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("cores", [1, 32])
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_tile_in_registers_is_right_for_every_size(name: str, cores: int) -> None:

@@ -39,6 +39,7 @@ def runs(target: Target) -> bool:
     return set(target.features) <= set(host().features)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("made_by", ["default", "space"])
 @pytest.mark.parametrize(("n", "k"), [(48, 64), (19, 9)])
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_products_run_on_matrix_tiles_in_both_orders(left: str, right: str, sums
         means_the_same(program, sketch)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "program",
     [

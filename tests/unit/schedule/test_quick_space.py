@@ -43,6 +43,7 @@ def quick(program: Program, machine: Target = AVX512) -> Sketch:
     return sketch
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("path", "name"), LIBRARY)
 def test_two_or_three_decisions_are_open_for_every_program(path: str, name: str) -> None:
     program = mslang.load(path).program(name)
@@ -53,6 +54,7 @@ def test_two_or_three_decisions_are_open_for_every_program(path: str, name: str)
         assert max(len(s.open) for s in automatic_space(program, AVX512).sketches()) == FEWER[name]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("path", "name"), LIBRARY)
 def test_candidates_compute_the_same(path: str, name: str) -> None:
     program = small_program(load(path), name, {})

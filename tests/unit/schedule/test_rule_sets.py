@@ -61,6 +61,7 @@ def test_the_set_of_a_target_is_named_like_this(name: str) -> None:
     assert ms.postprocessors_for(target) == SETS[name].postprocessors
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("of", list(PROGRAMS))
 @pytest.mark.parametrize("target", [*TARGETS.values(), SM_90], ids=lambda t: t.name)
 def test_the_set_of_a_target_makes_its_automatic_space_by_name(target: Target, of: str) -> None:

@@ -87,6 +87,7 @@ def test_a_structure_is_a_word_of_s_and_r():
 WORKLOADS = sorted((ROOT / "stdlib" / "workloads").glob("*.ms"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("path", WORKLOADS, ids=lambda p: p.stem)
 def test_the_automatic_space_of_the_library(path: Path):
     module = load(str(path))
