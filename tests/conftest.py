@@ -6,12 +6,11 @@ import gc
 import secrets
 import signal
 from collections.abc import Iterator
-from zlib import crc32
 
 import hypothesis
 import pytest
 
-from tests.choice import Chosen, chosen_by
+from tests.choice import Chosen, chosen_by, one_in
 
 FIXED, FRESH = "fixed", "fresh"
 
@@ -55,9 +54,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             alike.setdefault((item.nodeid.partition("[")[0], mark.args[0]), []).append(item)
     for (_, n), cases in alike.items():
         left_out = pytest.mark.skip(reason=f"one in {n} of these cases is run; all with --campaign")
-        # In the order of checksums, so that what is run is spread over the values of each parameter.
-        for k, item in enumerate(sorted(cases, key=lambda each: crc32(each.nodeid.encode()))):
-            if k % n:
+        kept = one_in(n, [item.nodeid for item in cases])
+        for item in cases:
+            if item.nodeid not in kept:
                 item.add_marker(left_out)
 
 
