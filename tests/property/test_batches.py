@@ -119,7 +119,6 @@ def name_of(path: Path) -> str:
     return f"{path.parent.name}.{path.stem}"
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("path", "name"), SCHEDULES)
 def test_the_library_as_arrays(path: str, name: str):
     found = [check(s) for s in library_space(path, name).sketches()]
@@ -132,7 +131,6 @@ def automatic(path: Path) -> list[Sketch]:
     return list(automatic_space(module.program(next(iter(module.programs))), GENERIC).sketches())
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_automatic_spaces_as_arrays(path: Path):
     sketches = automatic(path)
@@ -161,7 +159,6 @@ def check_summary(sketch: Sketch, draws: int, target: Target = AVX512) -> None:
         assert [c[k] for c in columns] == [evaluate(e, {}, values) for e in known], values
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("path", "name"), SCHEDULES)
 def test_summaries_as_arrays(path: str, name: str):
     for sketch in library_space(path, name).sketches():

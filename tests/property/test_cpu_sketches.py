@@ -36,7 +36,6 @@ def sketches(path: str, name: str, target: Target) -> Iterator[Sketch]:
     yield from space_named(program, target, "quick").sketches()
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("path", "name"), PROGRAMS)
 def test_a_sketch_for_cpus_means_the_same_in_all_forms(path: str, name: str) -> None:
     target = VNNI if "gemm" in name else AVX512

@@ -61,26 +61,22 @@ def agrees(sketch: Sketch, draws: int) -> None:
         forms.agrees(sketch, SM_80, draws)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_sketch_for_gpus_means_the_same_in_all_forms(name: str) -> None:
     agrees(list(automatic_space(parse_program(PROGRAMS[name]), SM_80).sketches())[-1], DRAWS)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [n for n in rules.NAMES if n not in (*REDUCTIONS, *ALIKE)])
 def test_the_first_sketch_of_a_program_means_the_same_in_all_forms(name: str) -> None:
     agrees(next(automatic_space(rules.program(name), SM_80).sketches()), DRAWS)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_over_threads_mean_the_same_in_all_forms(name: str) -> None:
     for sketch in rules.sketches(name):
         agrees(sketch, 4 * DRAWS)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("path", "name"), DRAWN)
 def test_drawn_schedules_of_the_library_mean_the_same_in_all_forms(path: str, name: str) -> None:
     for sketch in space_of(load(path), name).sketches():

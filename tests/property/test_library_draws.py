@@ -50,7 +50,6 @@ def check_fresh(space: Space, candidate: Candidate) -> None:
     assert replay(space.program, candidate.trace, strict=True).program == candidate.program
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("path", "name"), SCHEDULES)
 def test_some_draws_are_replayed_afresh(path: str, name: str):
     space = library_space(path, name)
@@ -117,7 +116,6 @@ def numbers_replayed(space: Space, trace: Trace) -> tuple[object, ...]:
     return skeleton(session.program)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("path", "name"), SCHEDULES)
 def test_extreme_factors_change_no_structure(path: str, name: str):
     space = library_space(path, name)

@@ -77,7 +77,6 @@ def test_substitution_is_replay(name: str):
     assert check_space(space(name), 220, 20) >= 100
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("path", "name"), SCHEDULES)
 def test_substitution_is_replay_in_the_library(path: Path, name: str):
     made = space_of(load(str(path)), name)

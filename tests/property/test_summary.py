@@ -125,7 +125,6 @@ def space_size(space: Space) -> int:
     return sum(1 for s in space.sketches() for _ in islice(s.points(), CAMPAIGN))
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("path", "name"), SPACES)
 def test_numbers_may_be_put_in_before_or_after(path: str, name: str):

@@ -64,7 +64,6 @@ def _prefix(text: str, end: int) -> None:
     expected_at(file, end)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_some_prefixes(name: str) -> None:
     for end in range(len(name), len(SAMPLES[name]), 23):
@@ -189,7 +188,6 @@ def _respace(text: str, chance: random.Random) -> str:
     return "".join(parts)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_formatting_keeps_meaning_and_comments_and_is_settled(name: str) -> None:
     chance = random.Random(name)

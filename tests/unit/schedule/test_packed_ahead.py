@@ -64,7 +64,6 @@ def sketches(space: Space) -> Iterator[Sketch]:
 CASES = [*((n, (AVX2, VNNI)[k % 2]) for k, n in enumerate(PROGRAMS) if n != "bytes"), ("bytes", AVX2), ("bytes", VNNI)]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "target"), CASES, ids=lambda x: getattr(x, "name", x))
 def test_every_alternative_means_the_same(name: str, target: Target, chosen: Chosen) -> None:
     space = automatic_space(parse_program(PROGRAMS[name]), target)

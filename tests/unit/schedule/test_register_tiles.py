@@ -61,7 +61,6 @@ CASES = [
 ]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "target"), CASES, ids=lambda x: getattr(x, "name", x))
 def test_every_alternative_is_legal_and_means_the_same(name: str, target: Target, chosen: Chosen):
     made = automatic_space(small(name), target)
