@@ -16,7 +16,7 @@ from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.size import NOTHING, Poly, number
 from mslang.ir.arith.write import write
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import Binary, Const, Expr, Unary, Var
+from mslang.ir.expr import Binary, Const, Expr, Unary, Var, dtype_of
 from mslang.ir.visit import CACHED, free_vars
 
 C = TypeVar("C", int, Poly)
@@ -51,10 +51,13 @@ def linear(e: Expr) -> Linear | None:
 
 
 def symbolic(e: Expr, names: frozenset[str]) -> Form[Poly] | None:
-    """The linear form of an index in the variables `names`; None if it is not linear in them.
+    """The linear form of an index in the variables `names`; None if it is not linear in them, or no index.
 
-    Everything else, other variables included, is part of the coefficients.
+    Everything else, other variables included, is part of the coefficients. Numbers of other types wrap round at their
+    own width, or are rounded: sums of them cannot be regrouped.
     """
+    if dtype_of(e) != INDEX:
+        return None
 
     def leaf(x: Expr) -> Form[Poly] | None:
         if isinstance(x, Var) and x.name in names:

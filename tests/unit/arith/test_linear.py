@@ -16,6 +16,7 @@ from mslang.ir.arith.linear import (
     expression,
     interval,
     linear,
+    symbolic,
     tidy,
 )
 from mslang.ir.expr import Binary, Const, Expr, PerfectTile, Symbol, Unary, Var
@@ -107,3 +108,10 @@ def test_coefficients_hold_sizes_and_other_variables():
     assert coefficients(op("//", i, 2), frozenset({"i"})) is None
     whole = op("*", op("*", Symbol("t", TILE, 0), SIZE), Symbol("t", TILE, 2))
     assert coefficients(op("*", i, whole), frozenset({"i"})) == {"i": Const(64)}
+
+
+@pytest.mark.parametrize("dtype", ["u32", "i32", "f32"])
+def test_numbers_of_other_types_have_no_form(dtype: str):
+    e = op("-", Const(3, dtype), Const(2, dtype))
+    assert symbolic(e, frozenset()) is None
+    assert coefficients(op("+", Var("x", dtype), e), frozenset({"x"})) is None

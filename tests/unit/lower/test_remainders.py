@@ -183,3 +183,18 @@ def test_ranges_of_rows() -> None:
     assert by_number((0, 2)) == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert by_part((0, 2)) == [(0, 0), (1, 2), (3, 3)]
     assert by_part((0, 0)) == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("condition", ["u32(3) < u32(2)", "u32(2) < u32(3)", "i32(-2147483648) < i32(1)"])
+def test_a_guard_that_compares_no_indices_stays(condition: str) -> None:
+    """A difference of numbers that wrap round has another order (pair 6964 of `instances`, seed 38)."""
+    text = f"""program t[M: dyn(2..8)](inout A: u32[M]) {{
+    for i in M, k in 1 .. M {{ block t[a: M = i | b: M = k] {{ init {{}} if {condition} {{ A[a] += 3 }} }} }}
+}}
+schedule plain for t {{}}
+"""
+    program = ms.parse(text).space("plain").sample(0).program
+    found = np.full(4, 2, np.uint32)
+    expected = interpret.run(program, {"A": found}, sizes={"M": 4})["A"]
+    ms.build(program)(found)
+    np.testing.assert_array_equal(found, expected)
