@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mslang.backend.registry import compiling
 from mslang.cli.common import UsageError, add_back_end, add_native, add_pins, add_sizes, natural, shell_word, split_item
 from mslang.cli.items import load_clean, only, program_of, sizes_for, unknown_item
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
@@ -87,13 +88,22 @@ def apply_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def program_target_argument(parser: argparse.ArgumentParser) -> None:
-    """`--target`, for a program without a schedule."""
+    """`--target`, for a program without a schedule: what it is scheduled and compiled for."""
     parser.add_argument(
         "--target",
         dest="program_target",
         metavar="NAME",
-        help="the target of a program as it is (default: this machine)",
+        help="what a program without a schedule is for (default: this machine)",
     )
+
+
+def compiler(args: argparse.Namespace, chosen: Chosen) -> tuple[BackEnd[Any], Target]:
+    """What compiles a candidate, and for which target: that of `--target`; else the machine at hand, on which a
+    schedule for another one of its kind is tried."""
+    from mslang.target.detect import host
+
+    at_hand = host() if args.program_target is None else chosen.target
+    return compiling(chosen.target, at_hand, args.backend)
 
 
 def space_to_show(args: argparse.Namespace, target: Target, rules: str | None) -> tuple[str, Space]:

@@ -6,10 +6,17 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mslang.backend.registry import compiling, require_runnable
+from mslang.backend.registry import require_runnable
 from mslang.brevity import seconds_text
 from mslang.cli.call_sizes import at_argument, require_all_sizes
-from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose, program_target_argument
+from mslang.cli.candidates import (
+    Chosen,
+    apply_argument,
+    candidate_arguments,
+    choose,
+    compiler,
+    program_target_argument,
+)
 from mslang.cli.common import UsageError, emit, note
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.time_limits import seconds_alone
@@ -55,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if args.db is not None and args.apply is None and args.record is None:
         raise UsageError("--db goes with --apply or --record", "its records are schedules of a program")
     chosen = choose(args, host())
-    usual, target = compiling(chosen.target, host(), args.backend)
+    usual, target = compiler(args, chosen)
     require_runnable(usual, target)
     require_all_sizes(chosen.space.program, args.at, dict(args.sizes))
     if args.at and args.profile:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mslang.backend.backend import Options
-from mslang.backend.registry import compiling
 from mslang.cli.call_sizes import at_argument, require_known_sizes
 from mslang.cli.candidates import (
     Chosen,
     apply_argument,
     candidate_arguments,
     choose,
+    compiler,
     pins_of,
     program_target_argument,
     space_to_show,
@@ -197,7 +197,6 @@ def _require_structural(pins: Mapping[str, Value], found: Sequence[Sketch | Ille
 def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
     from mslang.interop import tvmscript
     from mslang.ir.print import print_program
-    from mslang.target.detect import host
 
     match args.stage:
         case "program":
@@ -206,7 +205,7 @@ def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
             return chosen.candidate.trace.as_ms()
         case "tvmscript":
             return tvmscript.print(program)
-    back_end, target = compiling(chosen.target, host(), args.backend)
+    back_end, target = compiler(args, chosen)
     if chosen.own is not None and args.backend is None:
         back_end = chosen.own
     if args.stage == "summary":

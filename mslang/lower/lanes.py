@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mslang.ir.arith.linear import linear
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load, Var, dtype_of
-from mslang.ir.visit import free_vars, loads_of
+from mslang.ir.visit import free_vars, loads_of, walk_expr
 from mslang.kernel.nodes import (
     Allocate,
     Atomic,
@@ -30,6 +30,9 @@ from mslang.target.description import Target
 _WIDE = 4
 """Native vectors that one vector may be as wide as, where a loop inside reuses it."""
 
+_SHORTEST = 4
+"""Lanes of the shortest vectors that are taken so that no elements are gathered."""
+
 
 class Chunk(NamedTuple):
     """Iterations `start` to `start + active`, run in `lanes` lanes."""
@@ -43,6 +46,34 @@ def native_lanes(body: Body, target: Target) -> int:
     """How many lanes of the body's widest element type a vector register holds."""
     widest = max((size_of(_element(a)) for a in accesses(body)), default=4)
     return max(1, target.vector_bits // 8 // widest)
+
+
+def adjacent_lanes(loop: For, native: int) -> int:
+    """How many of so many lanes access elements beside each other: of `P[j // 8, j % 8]` 8 do, more are gathered.
+
+    Below a quarter of a vector, so many shorter ones are no faster than to gather.
+    """
+    found = native
+    for access in accesses(loop.body):
+        for index in access.indices:
+            for e in walk_expr(index):
+                part = _part(e, loop)
+                if part is not None and 4 * part >= native and part >= _SHORTEST and found % part == 0:
+                    found = part
+    return found
+
+
+def _part(e: Expr, loop: For) -> int | None:
+    """The number `n` of `(j + n·x) // (n·y)` or its remainder where `j` is the loop's variable, which starts at a
+    multiple of it."""
+    match e:
+        case Binary(op="//" | "%", left=a, right=Const(value=int(k))) if k > 0:
+            form, start = linear(a), linear(loop.start)
+            if form is None or start is None or form.terms.get(loop.var) != 1:
+                return None
+            others = (k for name, k in form.terms.items() if name != loop.var)
+            return gcd(k, form.constant, *others, start.constant, *start.terms.values())
+    return None
 
 
 def _element(access: Access) -> str:

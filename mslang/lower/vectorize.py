@@ -49,7 +49,7 @@ from mslang.kernel.nodes import (
 from mslang.kernel.visit import bodies, map_functions, walk, with_bodies
 from mslang.lower.analysis import VECTORS_WRITTEN_OUT, indexes, names
 from mslang.lower.lane_reduction import LaneReduction, accumulator_lanes, joined, lane_reduction
-from mslang.lower.lanes import Chunk, chunks, native_lanes, vectorizable
+from mslang.lower.lanes import Chunk, adjacent_lanes, chunks, native_lanes, vectorizable
 from mslang.lower.rows import in_rows
 from mslang.lower.substitute import Known, loop_bounds, reads
 from mslang.target.description import Target
@@ -140,11 +140,12 @@ class _Vectorizer:
     def _loop(self, s: For, at: _Place) -> Iterator[Stmt]:
         start, extent = at.known.expr(s.start, {}), at.known.expr(s.extent, {})
         native = native_lanes(s.body, self.target)
+        lanes = adjacent_lanes(s, native)
         if not isinstance(extent, Const):
-            yield from self._open(s, start, extent, native, at)
+            yield from self._open(s, start, extent, lanes, at)
             return
-        wide = any(isinstance(x, For | While) for x in walk(s.body))
-        pieces = chunks(int(extent.value), native, wide=wide, masks=self.target.has("avx512f"))
+        wide = lanes == native and any(isinstance(x, For | While) for x in walk(s.body))
+        pieces = chunks(int(extent.value), lanes, wide=wide, masks=self.target.has("avx512f"))
         whole = [p for p in pieces if p.active == pieces[0].lanes]
         if len(whole) > VECTORS_WRITTEN_OUT and not indexes(s, at.registers):
             yield self._repeated(s, start, Const(len(whole)), whole[0].lanes, at)

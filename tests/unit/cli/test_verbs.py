@@ -24,6 +24,10 @@ schedule s for p {
     let i0, i1 = b.i.split(t)
 }
 """
+WIDE = """program mm(A: f32[32, 64], B: f32[64, 64], out C: f32[32, 64]) {
+    block mm[i: 32, j: 64 | k: 64] { C[i, j] += A[i, k] * B[k, j] }
+}
+"""
 Captured = pytest.CaptureFixture[str]
 
 
@@ -316,6 +320,25 @@ def test_the_kernel_after_each_pass_for_a_gpu_is_shown(good: Path, capsys: Captu
         assert status("show", "good.ms:p", "--set", "N=64", "--target", "sm_80", "--stage", stage) == 0
         shown[stage] = capsys.readouterr().out
     assert "threadIdx.x" in shown["vectorize"] and shown["flatten"] != shown["launches"]
+
+
+def test_machine_code_is_that_of_the_target_that_is_asked_for(good: Path, capsys: Captured) -> None:
+    """Vectors of 512 and of 256 bits, whatever this machine has; AVX2's panels are not gathered."""
+    good.with_name("wide.ms").write_text(WIDE)
+    shown = {}
+    for target in ("avx512", "avx2"):
+        assert status("show", "wide.ms:mm", "--apply", "default", "--target", target, "--stage", "asm") == 0
+        shown[target] = capsys.readouterr().out
+        assert status("show", "wide.ms:mm", "--apply", "default", "--target", target, "--stage", "llvm") == 0
+        assert f"<{16 if target == 'avx512' else 8} x float>" in capsys.readouterr().out
+    assert "zmm" in shown["avx512"] and "zmm" not in shown["avx2"] and "ymm" in shown["avx2"]
+    assert not any("gather" in text for text in shown.values())
+
+
+def test_a_program_runs_on_a_target_that_this_machine_contains(good: Path, capsys: Captured) -> None:
+    good.with_name("wide.ms").write_text(WIDE)
+    assert status("run", "wide.ms:mm", "--apply", "default", "--target", "generic") == 0
+    assert "verified" in capsys.readouterr().out
 
 
 def test_the_kernel_after_each_pass_is_shown(good: Path, capsys: Captured) -> None:

@@ -10,7 +10,7 @@ from mslang.backend.llvm.compile import compile
 from mslang.ir.program import Program
 from mslang.lower.passes import lower
 from mslang.resources import stdlib_folder
-from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.automatic import automatic_space, space_named
 from mslang.schedule.rules.cpu.tiles import TENS, register_tiles
 from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.sema.program import parse_program
@@ -78,6 +78,20 @@ def test_the_largest_register_tiles_that_are_drawn_stay_in_registers(target: Tar
         rows, vectors = divmod(code, TENS)
         assert rows * vectors in {sum(bool(VECTOR_PRODUCT.match(i)) for i in x) for x in products}, code
         assert not [i for x in products for i in x if "(%rsp" in i], code
+
+
+@pytest.mark.parametrize("rules", ["avx2", "cpu"])
+def test_panels_of_a_narrower_set_are_not_gathered(rules: str):
+    """A panel has the columns of a vector of the set: a vector of the target would span several of them."""
+    program = load(stdlib_folder() / "workloads/gemm.ms").program("gemm", M=64, N=128, K=32)
+    decisions = {"tile:mm": "columns_packed", "tile:mm/registers": 52, "tile:mm/unroll": 4}
+    scheduled = space_named(program, SERVER, rules).replay(decisions, strict=False).program
+    assembly = compile(lower(scheduled, SERVER), SERVER).assembly
+    assert "gather" not in assembly
+    products = [x for x in inner_loops(assembly) if any(map(VECTOR_PRODUCT.match, x))]
+    assert products
+    for body in products:
+        assert not [x for x in body if "(%rsp" in x], "no access to the stack"
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,15 @@ from hypothesis import given
 from mslang.backend.reference import interpret
 from mslang.ir.arith import evaluate
 from mslang.ir.expr import Binary, Const, Expr, Ramp, Var
-from mslang.kernel.nodes import For
+from mslang.ir.program import Program
+from mslang.kernel.lanes import lanes_of
+from mslang.kernel.nodes import For, Store
 from mslang.kernel.visit import walk
 from mslang.lower.lanes import chunks, vectorizable
 from mslang.lower.passes import LOOPS, lower
 from mslang.lower.substitute import Known
 from mslang.sema.program import parse_program
-from mslang.target.description import GENERIC
+from mslang.target.description import AVX512, GENERIC
 from tests.unit.llvm.support import run
 
 
@@ -105,3 +107,40 @@ def test_a_vector_within_a_row_has_one_quotient(scale: int, first: int, by: int,
 @pytest.mark.parametrize(("lanes", "contiguous"), [(16, True), (32, True), (64, False)])
 def test_lanes_that_a_row_holds_are_contiguous_in_it(lanes: int, contiguous: bool) -> None:
     assert isinstance(divided("%", 32, 0, 256, lanes), Ramp) is contiguous
+
+
+PANELS = """program p[R = {part}](A: {dtype}[{columns}], P: {dtype}[{columns} // R, R], out C: {dtype}[{columns}]) {{
+    for j in {columns} @ vectorized {{
+        block b[v: {columns} = j] {{ C[v] = A[v] + P[v // R, v % R] }}
+    }}
+}}"""
+
+
+def panels(part: int, columns: int, dtype: str) -> Program:
+    return parse_program(PANELS.format(part=part, columns=columns, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("part", "columns", "dtype", "lanes"),
+    [
+        (8, 32, "f32", {8}),
+        (4, 32, "f32", {4}),
+        (2, 32, "f32", {16}),
+        (16, 64, "f32", {16}),
+        (12, 48, "f32", {16}),
+        (4, 16, "f64", {4}),
+        (16, 128, "u8", {16}),
+        (8, 64, "u8", {64}),
+    ],
+)
+def test_vectors_are_no_longer_than_what_lies_together(part: int, columns: int, dtype: str, lanes: set[int]) -> None:
+    """Panels of 8 columns, as AVX2 has them, are read by vectors of 8 on AVX-512, too: not gathered."""
+    p = panels(part, columns, dtype)
+    body = lower(p, AVX512).body
+    stores = [s for s in walk(body) if isinstance(s, Store)]
+    assert {lanes_of(s.value) for s in stores} == lanes
+    rng = np.random.default_rng(0)
+    element = np.dtype({"f32": "f4", "f64": "f8", "u8": "u1"}[dtype])
+    a, q = (rng.integers(0, 9, shape).astype(element) for shape in (columns, (columns // part, part)))
+    given = {"A": a, "P": q}
+    assert np.array_equal(run(p, a, q, np.empty_like(a)), interpret.run(p, given)["C"])
