@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mslang.api.source import parse as parse
     from mslang.api.source import program as program
     from mslang.api.source import schedule as schedule
+    from mslang.api.threads import keep_awake as keep_awake
     from mslang.api.tuning import tune as tune
     from mslang.api.tuning import tune_all as tune_all
     from mslang.apply.library import LibraryCall as LibraryCall
@@ -64,6 +65,7 @@ _WHERE = {
     "apply": "mslang.api.applying",
     **dict.fromkeys(("build", "empty", "profile_kernel"), "mslang.api.kernels"),
     **dict.fromkeys(("Source", "load", "parse", "program", "schedule"), "mslang.api.source"),
+    "keep_awake": "mslang.api.threads",
     **dict.fromkeys(("tune", "tune_all"), "mslang.api.tuning"),
     **dict.fromkeys(("BackEnd", "Options", "Stage"), "mslang.backend.backend"),
     **dict.fromkeys(("Diagnostic", "MsError"), "mslang.diagnostics"),

@@ -6,7 +6,8 @@ pool. After `fork` the child starts a pool of its own, as threads are not inheri
 
 from __future__ import annotations
 
-from mslang.runtime.pool import SPINS, pool_ir
+from mslang.runtime.pool import SPINS
+from mslang.runtime.pool_ir import pool_ir
 
 STATE = "mslang.pool_state"
 """Gives the state of the pool, started if need be; null where loops are to run serially."""

@@ -16,7 +16,7 @@ from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.program import Program
 from mslang.runtime.kernel import LoadedKernel, load
 from mslang.runtime.linker import Linker
-from mslang.runtime.pool import pool_ir
+from mslang.runtime.pool_ir import pool_ir
 from tests.unit.llvm.support import executable
 
 

@@ -1,9 +1,11 @@
-"""`threads = n` of a call: teams of the pool, with concurrent and nested calls, and after a fork."""
+"""`threads = n` of a call: teams of the pool, with concurrent and nested calls, and after a fork; workers
+that sleep, and that do not."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,7 +13,10 @@ import pytest
 import mslang as ms
 from mslang.diagnostics import MsError
 from mslang.runtime.kernel import load
-from mslang.runtime.linker import Linker
+from mslang.runtime.linker import Linker, process_linker
+from mslang.runtime.pool import Pool
+from mslang.runtime.pool_ir import AWAKE, SLEEPERS, WORD, WORKERS
+from mslang.sema.program import parse_program
 from tests.unit.llvm.support import executable, printed_alone
 from tests.unit.llvm.test_parallel import row_sums
 
@@ -116,3 +121,47 @@ def test_a_fork_during_a_call_leaves_no_lock_behind():
         "print(codes)\n"
     )
     assert printed_alone(script) == "[0, 0, 0]"
+
+
+def _word(pool: Pool, number: int) -> int:
+    return ctypes.c_int64.from_address(pool.state + number * WORD).value
+
+
+def _settled(pool: Pool, sleepers: int) -> bool:
+    """Whether so many workers sleep within ten seconds."""
+    end = time.monotonic() + 10
+    while _word(pool, SLEEPERS) != sleepers and time.monotonic() < end:
+        time.sleep(0.001)
+    return _word(pool, SLEEPERS) == sleepers
+
+
+def test_workers_sleep_unless_they_are_kept_awake():
+    linker = Linker(workers=3)
+    pool = linker.pool
+    assert _settled(pool, 2)
+    with pool.kept_awake():
+        assert _settled(pool, 0)
+        with pool.kept_awake():
+            pass
+        # A hundred times as long as idle workers usually spin.
+        time.sleep(0.01)
+        assert _word(pool, SLEEPERS) == 0 and _word(pool, AWAKE) == 1
+    assert _settled(pool, 2) and _word(pool, AWAKE) == 0
+    with pool.kept_awake():
+        linker.close()
+    assert _word(pool, WORKERS) == 1
+
+
+def test_kernels_run_while_workers_are_kept_awake():
+    program = parse_program("""program p(A: f32[64], out B: f32[64]) {
+        for i in 64 @ parallel { block b[v: 64 = i] { B[v] = A[v] + 1.0 } }
+    }""")
+    a = np.arange(64, dtype=np.float32)
+    kernel = ms.build(program)
+    with pytest.raises(KeyError), ms.keep_awake():
+        assert np.array_equal(kernel(a), a + 1)
+        time.sleep(0.002)
+        assert np.array_equal(kernel(a), a + 1)
+        raise KeyError
+    assert _word(process_linker().pool, AWAKE) == 0
+    assert np.array_equal(kernel(a), a + 1)
