@@ -1,4 +1,5 @@
-"""The innermost loops of what is no plain product, too, have no access to the stack: rows, attention, convolutions.
+"""The innermost loops of what is no plain product, too, have no access to the stack, and no scalar remainder: rows,
+attention, convolutions.
 
 Each in the library's schedule, in the default one, and in one of the automatic space with the decisions pinned.
 """
@@ -21,6 +22,7 @@ from mslang.target.description import AVX2, Target
 from tests.unit.llvm.test_inner_loops import SERVER, inner_loops
 
 ARITHMETIC = re.compile(r"v(fn?m(add|sub)\d+|add|sub|mul|div|max|min)p[sd]\b")
+SCALAR = re.compile(r"v(fn?m(add|sub)\d+|add|sub|mul|div|max|min)s[sd]\b")
 STACK = re.compile(r"\(%rsp")
 STACK_STORE = re.compile(r", -?\d*\(%rsp[^)]*\)(\s*\{%k\d\})?$")
 
@@ -95,6 +97,16 @@ def _scheduled(case: _Case, how: str, target: Target) -> Program:
     return automatic_space(program, target).sample(0, decisions, strict=True).program  # type: ignore[arg-type]
 
 
+def _scalar(loops: list[list[str]]) -> list[list[str]]:
+    """Loops that compute single elements, and no vectors: where a vector is combined, the last step is one of two."""
+    return [x for x in loops if any(map(SCALAR.match, x)) and not any(map(ARITHMETIC.match, x))]
+
+
+def test_loops_over_single_elements_are_told_from_others() -> None:
+    one, several = ["vaddss\t%xmm1, %xmm2, %xmm3"], ["vaddps\t%zmm1, %zmm2, %zmm3"]
+    assert _scalar([one, several, one + several, ["incq %r8"]]) == [one]
+
+
 def test_stores_to_the_stack_are_told_from_loads() -> None:
     stores = ("vmovups\t%ymm15, 128(%rsp)", "vmovaps %zmm1, (%rsp)", "vmovups %zmm2, -64(%rsp,%rax) {%k1}")
     loads = ("vaddps\t-64(%rsp), %ymm3, %ymm2", "vmovups (%rsp), %ymm2", "vmovups 8(%rsp), %zmm2 {%k1} {z}")
@@ -110,7 +122,15 @@ def test_no_access_to_the_stack(name: str, target: Target, how: str) -> None:
     case = CASES[name]
     loops = inner_loops(compile(lower(_scheduled(case, how, target), target), target).assembly)
     arithmetic = [x for x in loops if any(map(ARITHMETIC.match, x))]
-    assert arithmetic
+    assert arithmetic and not _scalar(loops)
     for body in arithmetic:
         assert not [x for x in body if STACK_STORE.search(x)], "nothing is spilled"
         assert len([x for x in body if STACK.search(x)]) <= (case.constants if target is AVX2 else 0)
+
+
+@pytest.mark.parametrize("how", ["library", "default", "automatic"])
+@pytest.mark.parametrize(("name", "columns"), [("softmax", 1003), ("layer_norm", 1000)])
+def test_rows_that_vectors_do_not_divide_have_no_scalar_loop(name: str, columns: int, how: str) -> None:
+    case = CASES[name]._replace(sizes={"M": 8, "N": columns}, decisions={})
+    loops = inner_loops(compile(lower(_scheduled(case, how, SERVER), SERVER), SERVER).assembly)
+    assert any(ARITHMETIC.match(x) for body in loops for x in body) and not _scalar(loops)
