@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
+
+from mslang.backend.reference import interpret
+from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.target.description import SM_80
-from tests.cuda.modules import Made, made
+from tests.cuda.emulator import Emulated
+from tests.cuda.modules import Made, as_numbers, made, run
+from tests.cuda.on_gpu import Emulation, OnCases, verdict
+from tests.property.judge import Arrays, Case, sparse_inputs
+from tests.property.tally import Fault, Tally
+
+LIBRARY = "the library"
+"""What a fault names in place of a generator."""
+
+RTOL, ATOL = 1e-5, 1e-6
+"""Sums are of small integers, but for softmax, normalisation and attention."""
 
 GEMM, ROWS = "std.cuda.gemm", "std.cuda.rows"
 GEMM_F16, CONV, ATTENTION = "std.cuda.gemm_f16", "std.cuda.conv", "std.cuda.attention"
@@ -155,3 +169,36 @@ space s for {name} on sm_80 = {call}
 def made_of(name: str) -> Made:
     """The kernels of the case of a name."""
     return made(scheduled(*NAMED[name]), SM_80)
+
+
+def check_schedules(cases: Sequence[LibraryCase] = CASES, on_gpu: OnCases | None = None) -> Tally:
+    """Each case gives what the interpreter gives, without a fault; on a GPU, too, if there is one."""
+    tally = Tally()
+    kernels = [made_of(c.name) for c in cases]
+    with Emulated(*(k.source.text for k in kernels)) as file:
+        for number, (case, kernel) in enumerate(zip(cases, kernels, strict=True)):
+            given = Case(sparse_inputs(kernel.program, 5))
+            wanted = interpret.run(kernel.program, given.arrays, check=False)
+            ran = run(kernel, given.arrays, file, number)
+            found = {n: as_numbers(kernel, n, a) for n, a in ran.results.items()}
+            said = [*(f.text for f in ran.faults[:4]), differs(wanted, found)]
+            emulation = Emulation([found], "; ".join(filter(None, said)))
+            wrong = emulation.wrong
+            if on_gpu is not None:
+                wrong = verdict(kernel, [given], [wanted], emulation, on_gpu, differs, tally.checks)
+            tally.pairs += 1
+            tally.checks["run"] += 1
+            if wrong:
+                text = print_program(kernel.program)
+                tally.faults.append(Fault(number, f"{case.name}: {wrong}", (), text, LIBRARY))
+    return tally
+
+
+def differs(wanted: Arrays, found: Arrays) -> str:
+    """Where results differ by more than rounding; "" if nowhere."""
+    for name, array in wanted.items():
+        apart = ~np.isclose(found[name], array, rtol=RTOL, atol=ATOL, equal_nan=True)
+        if apart.any():
+            at = tuple(int(x) for x in np.argwhere(apart)[0])
+            return f"{name}{list(at)}: {array[at]} expected, {found[name][at]} found"
+    return ""

@@ -18,10 +18,9 @@ from mslang.lower.gpu.memory import elements
 from mslang.lower.summary import summarize
 from mslang.lower.symbolic import lower_symbolic
 from mslang.target.description import SM_80
-from tests.cuda.emulator import Emulated, why_not
-from tests.cuda.library import CASES, GEMM, NAMED, ONLINE, made_of, scheduled
-from tests.cuda.modules import made, run
-from tests.property.judge import sparse_inputs
+from tests.cuda.emulator import why_not
+from tests.cuda.library import CASES, GEMM, NAMED, ONLINE, check_schedules, made_of, scheduled
+from tests.cuda.modules import made
 
 MODULES = tuple(dict.fromkeys(c.module for c in CASES))
 
@@ -30,15 +29,9 @@ MODULES = tuple(dict.fromkeys(c.module for c in CASES))
 @pytest.mark.parametrize("module", MODULES)
 def test_schedules_compute_what_the_program_says(module: str) -> None:
     """One run of g++ compiles those of a module."""
-    names = [c.name for c in CASES if c.module == module]
-    kernels = [made_of(name) for name in names]
-    with Emulated(*(k.source.text for k in kernels)) as file:
-        for number, (name, kernel) in enumerate(zip(names, kernels, strict=True)):
-            arrays = sparse_inputs(kernel.program, 5)
-            found = run(kernel, arrays, file, number)
-            assert found.faults == (), name
-            for output, array in interpret.run(kernel.program, arrays, check=False).items():
-                np.testing.assert_allclose(found.results[output], array, rtol=1e-5, atol=1e-6, err_msg=name)
+    cases = [c for c in CASES if c.module == module]
+    found = check_schedules(cases)
+    assert [f.what for f in found.faults] == [] and found.pairs == len(cases)
 
 
 def allocated(f: Function, scopes: frozenset[str]) -> int:
