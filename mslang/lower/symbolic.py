@@ -24,7 +24,7 @@ def lower_symbolic(program: Program, target: Target) -> Module:
         MsError, TargetError: as `lower`, without MS406.
     """
     check_types(program)
-    if "max_threads" in target.fields:
+    if target.has_threads:
         from mslang.lower.gpu.symbolic import lower_for_threads
 
         return lower_for_threads(program, target)

@@ -30,7 +30,7 @@ def draft_formula(f: Formulas, sketch: Sketch, target: Target) -> Formula:
         MsError, TargetError: as `summary_of`.
     """
     summary = summary_of(sketch.program, target)
-    estimate = gpu_seconds if "max_threads" in target.fields else cpu_seconds
+    estimate = gpu_seconds if target.has_threads else cpu_seconds
     return estimate(f, summary, sketch.decisions, target)
 
 

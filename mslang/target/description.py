@@ -41,6 +41,15 @@ class Target(msgspec.Struct, frozen=True, cache_hash=True):
         return feature in self.features
 
     @property
+    def has_threads(self) -> bool:
+        """Whether it launches grids of threads within limits: it has the field `max_threads`.
+
+        Limits, summaries and estimates depend on this. The kind decides only which back end serves the target, so a
+        target of another kind, or with a back end of a user's own, has the same limits.
+        """
+        return "max_threads" in self.fields
+
+    @property
     def fields(self) -> Mapping[str, int | float | str | bool]:
         """What `machine.<field>` can say."""
         own: dict[str, int | float | str | bool] = {

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
-import numpy as np
 
 from mslang.diagnostics import MsError
 from mslang.ir.print import print_program
@@ -22,10 +21,11 @@ from mslang.ir.verify import verify
 from mslang.schedule.schedule import Schedule
 from tests.cuda.drawn_schedules import draw
 from tests.cuda.emulator import CompileError, Emulated
-from tests.cuda.modules import Made, made, run
+from tests.cuda.modules import Made, as_numbers, made, run
+from tests.cuda.on_gpu import Emulation, OnCases, verdict
 from tests.property.arrays import difference, outputs_equal
 from tests.property.campaign import GENERATORS
-from tests.property.judge import FAULTS, Judged
+from tests.property.judge import FAULTS, Arrays, Judged
 from tests.property.tally import Fault, Tally
 
 BATCH = 25
@@ -54,14 +54,14 @@ def generator_of(number: int) -> str:
     return tuple(GENERATORS)[number % len(GENERATORS)]
 
 
-def check_batch(seed: int, numbers: Iterable[int]) -> Tally:
-    """Draw, compile and judge pairs."""
+def check_batch(seed: int, numbers: Iterable[int], on_gpu: OnCases | None = None) -> Tally:
+    """Draw, compile and judge pairs; on a GPU, too, if there is one."""
     tally = Tally()
     pairs = [p for n in numbers if (p := _drawn(seed, n, tally)) is not None]
     for group, compiled in _compiled(pairs, tally):
         with compiled as file:
             for k, p in enumerate(group):
-                _judge(p, file, k, tally)
+                _judge(p, file, k, tally, on_gpu)
     return tally
 
 
@@ -107,32 +107,41 @@ def _compiled(pairs: Sequence[Pair], tally: Tally) -> Iterator[tuple[Sequence[Pa
         yield pairs, together
 
 
-def _judge(p: Pair, file: Emulated, k: int, tally: Tally) -> None:
-    """Every case gives bit for bit what the interpreter gives, in each order of threads, without a fault."""
+def _judge(p: Pair, file: Emulated, k: int, tally: Tally, on_gpu: OnCases | None) -> None:
+    """Every case gives bit for bit what the interpreter gives, without a fault; a GPU is of the same opinion."""
     tally.checks["run"] += 1
     tally.checks["kernels"] += len(p.made.source.launches)
     tally.checks["barriers"] += p.made.source.text.count("__syncthreads()")
     tally.checks["shuffles"] += p.made.source.text.count("__shfl_")
+    emulation = _emulated(p, file, k, tally)
+    wrong = emulation.wrong
+    if on_gpu is not None:
+        wrong = verdict(p.made, p.before.cases, p.before.wanted, emulation, on_gpu, _differs, tally.checks)
+    if wrong:
+        _fault(tally, p.number, p.schedule, p.steps, wrong)
+
+
+def _emulated(p: Pair, file: Emulated, k: int, tally: Tally) -> Emulation:
+    """The results of the cases, in each order of threads, up to the first that is wrong."""
+    results: list[Arrays] = []
     for case, wanted in zip(p.before.cases, p.before.wanted, strict=True):
         try:
             ran = run(p.made, case.arrays, file, k, sizes=case.sizes, seed=p.number)
             found = {n: as_numbers(p.made, n, a) for n, a in ran.results.items()}
         except FAULTS as error:
-            _fault(tally, p.number, p.schedule, p.steps, f"{type(error).__name__}: {error}")
-            return
+            return Emulation(results, f"{type(error).__name__}: {error}")
+        results.append(found)
         said = [f.text for f in ran.faults[:4]]
-        if not outputs_equal(wanted, found):
-            said.append(difference(wanted, found))
+        if differs := _differs(wanted, found):
+            said.append(differs)
         if said:
-            _fault(tally, p.number, p.schedule, p.steps, "; ".join(said) + f" {dict(case.sizes)}")
-            return
+            return Emulation(results, "; ".join(said) + f" {dict(case.sizes)}")
         tally.checks["with writes of one value by several threads"] += bool(ran.harmless)
+    return Emulation(results, "")
 
 
-def as_numbers(m: Made, name: str, array: np.ndarray) -> np.ndarray:
-    """NumPy has no bf16: its bits as the `f32` that they stand for, as the interpreter gives them."""
-    dtype = next(q.given.dtype for q in m.program.params if q.given.name == name)
-    return (array.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else array
+def _differs(wanted: Arrays, found: Arrays) -> str:
+    return "" if outputs_equal(wanted, found) else difference(wanted, found)
 
 
 def _fault(tally: Tally, number: int, schedule: Schedule, steps: tuple[str, ...], what: str) -> None:

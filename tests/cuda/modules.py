@@ -92,6 +92,12 @@ def emulate(
         return run(m, arrays, file, sizes=sizes)
 
 
+def as_numbers(m: Made, name: str, array: np.ndarray) -> np.ndarray:
+    """NumPy has no bf16: its bits as the `f32` that they stand for, as the interpreter gives them."""
+    dtype = next(q.given.dtype for q in m.program.params if q.given.name == name)
+    return (array.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else array
+
+
 def launched(k: KernelLaunch, module: Module, sizes: Mapping[str, int]) -> Launch:
     """A launch with its numbers."""
 

@@ -27,9 +27,9 @@ from mslang.sema.modules import load
 from mslang.sema.program import instantiate, parse_program
 from mslang.target.description import SM_80
 from mslang.tune.verification import SPARSE, make_inputs
-from tests.cuda.campaign import as_numbers, generator_of
+from tests.cuda.campaign import generator_of
 from tests.cuda.emulator import Emulated, why_not
-from tests.cuda.modules import made, run
+from tests.cuda.modules import as_numbers, made, run
 from tests.property.arrays import outputs_equal
 from tests.property.campaign import GENERATORS
 

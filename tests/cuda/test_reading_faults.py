@@ -14,9 +14,8 @@ from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 from mslang.target.description import SM_80
-from tests.cuda.campaign import as_numbers
 from tests.cuda.emulator import Emulated, why_not
-from tests.cuda.modules import made, run
+from tests.cuda.modules import as_numbers, made, run
 from tests.property.arrays import outputs_equal
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

@@ -78,9 +78,11 @@ def test_a_stale_pin_is_a_warning_or_with_strict_an_error(run: Run, gemm: Path) 
 
 
 @pytest.mark.skipif(unavailable_here("cuda") is None, reason="this machine has a GPU")
-def test_a_cuda_schedule_cannot_be_tuned_without_a_gpu(run: Run) -> None:
-    done = run("tune", str(SAMPLES / "wmma.ms"))
-    assert done.returncode == 3 and "MS403" in done.stderr
+@pytest.mark.parametrize("verb", ["tune", "run"])
+def test_a_cuda_schedule_is_neither_tuned_nor_run_without_a_gpu(run: Run, verb: str) -> None:
+    done = run(verb, str(SAMPLES / "wmma.ms"))
+    assert done.returncode == 3 and done.stdout == ""
+    assert "error[MS403]: this machine cannot run code for" in done.stderr
 
 
 def test_a_file_that_cannot_be_read(run: Run, tmp_path: Path) -> None:

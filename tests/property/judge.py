@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from mslang.backend.backend import Loaded
 from mslang.backend.llvm.compile import compile
 from mslang.backend.reference import interpret
 from mslang.diagnostics import MsError
@@ -89,7 +90,7 @@ def narrow_host() -> Target:
 
 def compiled(program: Program, arrays: Arrays, target: Target, checked: bool) -> Arrays:
     """What the compiled program gives; results and temporaries are poisoned before."""
-    return _called(_kernel(program, target, checked), program, Case(arrays))
+    return called(_kernel(program, target, checked), program, Case(arrays))
 
 
 def _kernel(program: Program, target: Target, checked: bool) -> LoadedKernel:
@@ -97,7 +98,8 @@ def _kernel(program: Program, target: Target, checked: bool) -> LoadedKernel:
     return load(made.object, made.signature, _linker())
 
 
-def _called(kernel: LoadedKernel, program: Program, case: Case) -> Arrays:
+def called(kernel: Loaded, program: Program, case: Case) -> Arrays:
+    """What a kernel of a program gives for a case, bf16 as numbers; results are poisoned before."""
     given: Arrays = {}
     for p in program.params:
         b = p.given
@@ -129,7 +131,7 @@ def check_meaning(before: Judged, after: Program, number: int, checks: Counter[s
     narrow, checked = number % NARROW_EVERY == 1, number % CHECKED_EVERY == 2
     kernel = _kernel(after, narrow_host() if narrow else host(), checked)
     for case, want in zip(before.cases, before.wanted, strict=True):
-        got = _called(kernel, after, case)
+        got = called(kernel, after, case)
         how = f"(narrow={narrow}, checked={checked}{_at(case)})"
         assert outputs_equal(want, got), f"compiled {how}: {difference(want, got)}"
     checks.update({"compiled without masked vectors": narrow, "compiled with every access checked": checked})

@@ -1,7 +1,7 @@
 """Limits of a machine, checked of a summary before anything is compiled.
 
 Of one program the first limit that it exceeds is reported; of many candidates the conditions are evaluated as arrays.
-A machine has the limits that its target describes: those of threads if it has the field `max_threads`.
+A machine has the limits that its target describes: those of threads if `Target.has_threads`.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def limits(summary: Summary, target: Target) -> tuple[Limit, ...]:
 
 def _of_nest(nest: Nest, target: Target) -> Iterator[Limit]:
     fields: Mapping[str, object] = target.fields
-    threads = "max_threads" in fields
+    threads = target.has_threads
     for kind in _KINDS:
         most = fields.get(kind.field, kind.most if threads else None)
         # A CPU's registers are those of vectors: what does not fit is kept in the first-level cache.
@@ -160,7 +160,7 @@ def require_within_limits(program: Program, target: Target) -> None:
         TargetError: MS460 to MS466, it does not.
         MsError: it cannot be lowered.
     """
-    if "max_threads" not in target.fields:
+    if not target.has_threads:
         return
     found = exceeded(summarize(lower_symbolic(program, target), target), target)
     if found is not None:

@@ -34,13 +34,13 @@ def summarize(module: Module, target: Target) -> Summary:
         module: buffers placed and compacted, loops bound to threads still loops, predicates not resolved; as
             `lower_symbolic` gives it.
         target: gives the sizes of a cache line (field `line`, else 64 bytes) and of a register (`vector_bits`; 32 bits
-            where threads have their own, which the field `max_threads` shows).
+            where threads have their own, as `Target.has_threads` says).
 
     Returns:
         The summary. Loops whose trip count depends on outer loops count with the largest; one whose trip count depends
         on data, as a `while`, counts as one iteration; both branches of a condition count.
     """
-    threads = "max_threads" in target.fields
+    threads = target.has_threads
     machine = _Machine(int(target.fields.get("line", 64)), 4 if threads else target.vector_bits // 8)
     found = _Found([], [], [])
     start = _Place(machine, _global_buffers(module), (), {}, False, "", -1)

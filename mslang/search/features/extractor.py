@@ -56,7 +56,7 @@ def store_features(f: Formulas, summary: Summary, at: Ranked, target: Target) ->
     others = [o for o in summary.statements if o.nest == s.nest and o is not s]
     stored = next((b for b in summary.buffers if b.name == s.buffer), None)
     nest = summary.nests[s.nest]
-    around = Around(ordered, others, stored, summary.line, "max_threads" in target.fields)
+    around = Around(ordered, others, stored, summary.line, target.has_threads)
     return [
         *ansor_features(f, s, around),
         *machine_features(f, s, nest, target),

@@ -202,6 +202,24 @@ def test_only_the_registry_of_back_ends_asks_what_kind_a_target_is() -> None:
     assert asking <= ABOUT_TARGETS
 
 
+def _asks_for_a_field(node: ast.AST) -> bool:
+    """Is it `"max_threads" in …`?"""
+    match node:
+        case ast.Compare(left=ast.Constant(value="max_threads"), ops=[ast.In() | ast.NotIn()]):
+            return True
+    return False
+
+
+def test_only_the_description_of_a_target_decides_whether_it_has_threads() -> None:
+    """All others ask `Target.has_threads`."""
+    asking = {
+        str(p.relative_to(PACKAGE))
+        for p in sources()
+        if any(_asks_for_a_field(n) for n in ast.walk(ast.parse(p.read_text())))
+    }
+    assert asking == {"target/description.py"}
+
+
 def test_back_ends_are_reached_through_the_registry() -> None:
     own = (
         "mslang.backend.backend",

@@ -14,7 +14,8 @@ from mslang.lower.symbolic import lower_symbolic
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
-from mslang.target.description import AVX512, Target
+from mslang.sema.targets import describe
+from mslang.target.description import AVX512, CUDA, SM_80, Target
 
 SMALL = Target(
     "small",
@@ -161,6 +162,38 @@ def test_a_back_end_refuses_before_it_lowers():
         back_end.built(REFUSED[0][1], SMALL)
     assert found.value.diagnostic.code == "MS460"
     assert not compiled
+
+
+def test_a_target_of_any_kind_has_the_limits_of_its_fields_in_a_back_end_of_ones_own():
+    """Limits are the target's: neither its kind nor the back end that compiles for it gives or takes them."""
+    mine = BackEnd("mine", ("npu",), lambda m, t, o: m, load=lambda m: m, version=lambda: "mine 1")
+    npu = replace(SMALL, name="npu", kind="npu")
+    with pytest.raises(TargetError, match="65 threads a block") as found:
+        mine.built(REFUSED[0][1], npu)
+    assert found.value.diagnostic.code == "MS460"
+    summary = summarize(lower_symbolic(REFUSED[0][1], npu), npu)
+    assert {x.code for x in limits(summary, npu)} >= {"MS460", "MS461", "MS463", "MS465", "MS466"}
+
+
+@pytest.mark.parametrize(
+    ("target", "has"),
+    [
+        (SMALL, True),
+        (SM_80, True),
+        (replace(SMALL, kind="npu"), True),
+        (AVX512, False),
+        (CUDA, False),
+        (Target("npu", "npu", extra=(("shared", 1024),)), False),
+    ],
+    ids=lambda x: f"{x.name} of {x.kind}" if isinstance(x, Target) else str(x),
+)
+def test_a_target_has_threads_if_it_states_how_many_a_block_may_have(target: Target, has: bool):
+    assert target.has_threads is has
+
+
+def test_a_target_of_a_file_has_threads_if_it_states_them():
+    module = load("t.ms", "target small = cuda { max_threads = 64 }\ntarget bare = cuda { shared = 1KiB }\n")
+    assert [describe(module, n).has_threads for n in ("small", "bare")] == [True, False]
 
 
 def test_a_target_without_threads_has_no_limits_of_them():
