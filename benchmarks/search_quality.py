@@ -28,8 +28,8 @@ from mslang.schedule.seeds import generator
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Space
 from mslang.search.draft import Draft
+from mslang.search.estimates import Models
 from mslang.search.models.registry import default_models
-from mslang.search.ranking import Models
 from mslang.search.registry import strategy_named
 from mslang.search.strategy import Observed, Problem, Proposal
 from mslang.sema.modules import load
@@ -96,7 +96,7 @@ def searched(space: Space, target: Target, name: str, models: Models, seed: int,
     """The lowest cost found, and the processor time of the strategy in seconds."""
     machine = Machine(target)
     begun = time.process_time()
-    strategy = strategy_named(name, models)(Problem(space, target, seed, trials))
+    strategy = strategy_named(name)(Problem(space, target, seed, trials, models=models))
     spent = time.process_time() - begun
     costs: list[float] = []
     while len(costs) < trials:

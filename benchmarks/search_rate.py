@@ -22,11 +22,12 @@ import mslang as ms
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.space import Space
 from mslang.search.draft import Draft
+from mslang.search.estimates import Models
 from mslang.search.evolutionary import BREEDING, Evolutionary
 from mslang.search.features.task import FeatureMaker
 from mslang.search.leaves import Leaves
 from mslang.search.models.boosting import Settings, XGBoost, is_installed
-from mslang.search.ranking import Measured, Models, Ranking
+from mslang.search.ranking import Measured, Ranking
 from mslang.search.strategy import Observed, Problem, Rejections
 from mslang.target.detect import host
 
@@ -102,7 +103,7 @@ def rates(file: str, name: str, settings: Settings, draws: int, rounds: int) -> 
         return XGBoost(seed, settings)
 
     models = Models(Draft, FeatureMaker(), grown if is_installed() else None)
-    ranking = Ranking(models, leaves, target, SEED)
+    ranking = Ranking(Problem(space, target, SEED, models=models), leaves)
     start = time.process_time()
     features = models.features([leaf.sketch for leaf in leaves.all()], target)  # type: ignore[misc]
     for leaf, batch in leaves.draw(64):
@@ -159,7 +160,7 @@ def measured(leaves: Leaves, ranking: Ranking) -> list[Measured]:
 
 def generation(space: Space, models: Models) -> float:
     """Seconds of the fourth generation, as `mslang tune` has it after 48 trials."""
-    strategy = Evolutionary(Problem(space, host(), SEED, 1000), models)
+    strategy = Evolutionary(Problem(space, host(), SEED, 1000, models=models))
     noise = np.random.default_rng(SEED)
     seconds = 0.0
     for _ in range(4):

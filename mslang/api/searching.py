@@ -1,4 +1,5 @@
-"""What `ms.tune` and `ms.tune_all` are given of a search: strategy, cost model, features, builder, runner, callbacks.
+"""What `ms.tune` and `ms.tune_all` are given of a search: strategy, cost model, features, mutators, builder, runner,
+callbacks.
 
 Each is known by name, or is a value of the user's own.
 """
@@ -17,6 +18,7 @@ from mslang.diagnostics import MsError, problem
 if TYPE_CHECKING:
     from mslang.search.features.extractor import Extractor
     from mslang.search.models.registry import Factory as ModelFactory
+    from mslang.search.mutators import Mutator
     from mslang.search.strategy import Factory as StrategyFactory
     from mslang.tune.builder import Builder
     from mslang.tune.callbacks import Callback
@@ -32,20 +34,22 @@ def settings_of(
     strategy: StrategyFactory | str,
     cost_model: ModelFactory | str | None,
     features: Extractor | str | None,
+    mutators: Iterable[Mutator] | None,
     cache: Literal["warm", "cold"] | None,
 ) -> Settings:
     """The settings of a search without a budget.
 
     Raises:
-        MsError: MS706, one of them is something else; MS515, MS525, MS271, there is none of this name; MS272, its
-            package is not allowed; MS212 or MS213, it cannot be loaded.
+        MsError: MS706, one of them is something else, or the strategy does not use it; MS515, MS525, MS271, there is
+            none of this name; MS272, its package is not allowed; MS212 or MS213, it cannot be loaded.
     """
     from msgspec.structs import replace
 
     from mslang.search.features.extractor import Extractor
     from mslang.search.features.registry import extractor_named
     from mslang.search.models.registry import model_named
-    from mslang.search.registry import strategy_named
+    from mslang.search.registry import strategy_named, unused
+    from mslang.search.strategy import MODELS, MUTATORS
     from mslang.tune.task import Settings
 
     require_seed(verb, seed)
@@ -61,8 +65,37 @@ def settings_of(
     named_or_own(verb, "features", features, extractor_named, Extractor, "an extractor of features")
     if cache not in ("warm", "cold", None):
         raise _refused(verb, "cache", cache, '"warm" or "cold", or None for what suits the target')
-    made = Settings(seed, strategy=strategy, cost_model=cost_model, features=features)
+    own = _mutators_of(verb, mutators)
+    for name, given, part in (
+        ("cost_model", cost_model, MODELS),
+        ("features", features, MODELS),
+        ("mutators", own, MUTATORS),
+    ):
+        found = None if given is None else unused(strategy, part)
+        if found is not None:
+            said = f"`{name}` of `ms.{verb}` has no effect: {found.why}"
+            raise MsError(problem("MS706", said, help=found.help))
+    made = Settings(seed, strategy=strategy, cost_model=cost_model, features=features, mutators=own)
     return replace(made, limits=replace(made.limits, cache=cache))
+
+
+def _mutators_of(verb: str, given: Iterable[Mutator] | None) -> tuple[Mutator, ...] | None:
+    """The mutators of a search, each an object that has what `Mutator` asks for; None if none are given.
+
+    Raises:
+        MsError: MS706, they are no list, or one of them is something else.
+    """
+    from mslang.search.mutators import Mutator
+
+    if given is None:
+        return None
+    require_lists(verb, mutators=given)
+    found = tuple(given)
+    for each in found:
+        if isinstance(each, type) or not isinstance(each, Mutator):
+            help = f"write `{each.__name__}()`" if isinstance(each, type) else None
+            raise _refused(verb, "mutators", each, "objects with the methods of `mslang.search.mutators.Mutator`", help)
+    return found
 
 
 def workers_of(

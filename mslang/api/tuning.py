@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mslang.ir.buckets import Bucket
     from mslang.search.features.extractor import Extractor
     from mslang.search.models.registry import Factory as ModelFactory
+    from mslang.search.mutators import Mutator
     from mslang.search.strategy import Factory as StrategyFactory
     from mslang.tune.builder import Builder
     from mslang.tune.callbacks import Callback
@@ -60,6 +61,7 @@ def tune(
     strategy: StrategyFactory | str = "auto",
     cost_model: ModelFactory | str | None = None,
     features: Extractor | str | None = None,
+    mutators: Iterable[Mutator] | None = None,
     cache: Literal["warm", "cold"] | None = None,
     listen: Callable[[Event], None] = lambda _: None,
     callbacks: Iterable[Callback] = (),
@@ -87,6 +89,8 @@ def tune(
         cost_model: ranks them: a name, or a function of the features' names and a seed (`mslang.search.models.model`;
             default: XGBoost where it is installed).
         features: what the cost model learns from (`mslang.search.features.extractor`; default: `"per-store"`).
+        mutators: all that change candidates in evolutionary search (`mslang.search.mutators`; default: the built-in
+            ones and those of allowed packages).
         cache: time with warm or cold caches (default: warm; on a GPU cold).
         listen: called with each event.
         callbacks: called with each event, after `listen`; an error in one is a warning (MS545).
@@ -97,7 +101,8 @@ def tune(
         runner: verifies and times them there (default: wall time; `mslang.tune.runner`).
 
     A strategy, a cost model, features, a builder and a runner of one's own are given as a value, or by name where a
-    package that `ms.allowing` allows declares them.
+    package that `ms.allowing` allows declares them. What the strategy does not use must not be given: a strategy says
+    by its attribute `uses` that it uses the models or the mutators (`mslang.search.strategy`).
 
     Raises:
         MsError: there is nothing to tune, or the search cannot begin.
@@ -116,7 +121,7 @@ def tune(
     require_numbers("tune", trials=trials, patience=patience, workers=workers)
     require_seconds("tune", seconds)
     require_store("tune", database)
-    settings = settings_of("tune", seed, strategy, cost_model, features, cache)
+    settings = settings_of("tune", seed, strategy, cost_model, features, mutators, cache)
     compiles, measures = workers_of("tune", builder, runner)
     called = callbacks_of("tune", callbacks, log)
     searched = space_in(space, machine)
@@ -163,6 +168,7 @@ def tune_all(
     strategy: StrategyFactory | str = "auto",
     cost_model: ModelFactory | str | None = None,
     features: Extractor | str | None = None,
+    mutators: Iterable[Mutator] | None = None,
     cache: Literal["warm", "cold"] | None = None,
     listen: Callable[[Event], None] = lambda _: None,
     callbacks: Iterable[Callback] = (),
@@ -209,7 +215,7 @@ def tune_all(
     require_numbers("tune_all", trials=trials, patience=patience, workers=workers)
     require_seconds("tune_all", seconds)
     require_store("tune_all", database)
-    settings = settings_of("tune_all", seed, strategy, cost_model, features, cache)
+    settings = settings_of("tune_all", seed, strategy, cost_model, features, mutators, cache)
     compiles, measures = workers_of("tune_all", builder, runner)
     called = callbacks_of("tune_all", callbacks, log)
     shared = named_or_own("tune_all", "scheduler", scheduler, scheduler_named, TaskScheduler, "a task scheduler")

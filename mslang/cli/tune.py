@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.cli.common import (
+    UsageError,
     add_back_end,
     add_native,
     add_sizes,
@@ -170,6 +171,7 @@ def run(args: argparse.Namespace) -> int:
     strategy_named(args.strategy)
     model_named(args.cost_model)
     extractor_named(args.features)
+    _check_used(args)
     scheduler = scheduler_named(args.task_scheduler)
     tasks = planned(args, target)
     if args.write:
@@ -184,6 +186,17 @@ def run(args: argparse.Namespace) -> int:
     ]
     _check_weights(args.weights, chosen)
     return _tune(args, chosen, scheduler)
+
+
+def _check_used(args: argparse.Namespace) -> None:
+    """Refuse a cost model, or features, of which the strategy would make no use."""
+    from mslang.search.registry import unused
+    from mslang.search.strategy import MODELS
+
+    for option, value in (("--cost-model", args.cost_model), ("--features", args.features)):
+        found = None if value is None else unused(args.strategy, MODELS)
+        if found is not None:
+            raise UsageError(f"`{option} {value}` has no effect: {found.why}", found.help)
 
 
 def _check_weights(weights: list[tuple[str, float]], chosen: list[Chosen]) -> None:

@@ -70,6 +70,38 @@ LIBRARY: Mapping[str, Signature] = MappingProxyType(
         ),
         "std.rules.stream": _function("stream", Param("least_bytes", Kind.INT, None, keyword=True), gives=Kind.NOTHING),
         "std.rules.custom": _function("custom", gives=Kind.NOTHING),
+        "std.rules.rows": _function("rows", gives=Kind.NOTHING),
+        "std.rules.matrix_tiles": _function("matrix_tiles", gives=Kind.NOTHING),
+        "std.rules.dot": _function("dot", gives=Kind.NOTHING),
+        "std.rules.tile": _function("tile", gives=Kind.NOTHING),
+        "std.rules.default_tiling": _function("default_tiling", gives=Kind.NOTHING),
+        "std.rules.loop_blocks": _function(
+            "loop_blocks", Param("only_reductions", Kind.BOOL, False, keyword=True), gives=Kind.NOTHING
+        ),
+        "std.rules.reduction_loop_blocks": _function("reduction_loop_blocks", gives=Kind.NOTHING),
+        "std.rules.online_attention": _function("online_attention", gives=Kind.NOTHING),
+        "std.rules.multi_level_tiling_tensor_core": _function(
+            "multi_level_tiling_tensor_core", Param("max_innermost", Kind.INT, 4, keyword=True), gives=Kind.NOTHING
+        ),
+        "std.rules.gpu_tiling": _function(
+            "gpu_tiling", Param("max_innermost", Kind.INT, 64, keyword=True), gives=Kind.NOTHING
+        ),
+        "std.rules.cross_thread_reduction": _function(
+            "cross_thread_reduction",
+            Param("thread_extents", Kind.VALUES, (4, 8, 16, 32, 64, 128, 256, 512), keyword=True),
+            gives=Kind.NOTHING,
+        ),
+        "std.rules.auto_bind": _function(
+            "auto_bind",
+            Param("max_threadblocks", Kind.INT, 256, keyword=True),
+            Param("thread_extents", Kind.VALUES, (32, 64, 128, 256, 512, 1024), keyword=True),
+            gives=Kind.NOTHING,
+        ),
+        "std.rules.gpu_unroll": _function(
+            "gpu_unroll",
+            Param("unroll_steps", Kind.VALUES, (0, 16, 32, 64, 128, 256, 512, 1024), keyword=True),
+            gives=Kind.NOTHING,
+        ),
         "std.rules.named": _function("named", Param("rule", Kind.STR), gives=Kind.RULE),
         "std.cuda.auto": _function("auto", gives=Kind.NOTHING),
         "std.tensor.tensorize_mapping": _function(

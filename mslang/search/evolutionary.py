@@ -22,7 +22,7 @@ from mslang.search.generation import Generations
 from mslang.search.known import place
 from mslang.search.leaves import Leaves
 from mslang.search.lessons import Lesson
-from mslang.search.mutators import Mutator, Part, all_mutators, mutate
+from mslang.search.mutators import Part, all_mutators, mutate
 from mslang.search.parts import together
 from mslang.search.population import (
     Point,
@@ -34,8 +34,8 @@ from mslang.search.population import (
     merged,
     spread,
 )
-from mslang.search.ranking import NO_MODELS, Measured, Models, Ranking
-from mslang.search.strategy import Observed, Problem, Proposal, Rejections
+from mslang.search.ranking import Measured, Ranking
+from mslang.search.strategy import MODELS, MUTATORS, Observed, Problem, Proposal, Rejections
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,30 +89,22 @@ class Evolutionary:
     mslang's.
 
     Args:
-        problem: the space, the seed, what is known from before.
-        models: draft, features and cost model.
+        problem: the space, the seed, what is known from before, models and mutators.
         leaves: the structures of the space, if they are known already.
-        mutators: how candidates are changed (default: the built-in ones and those of allowed packages).
         breeding: the sizes.
     """
 
     name = "evolutionary"
+    uses = (MODELS, MUTATORS)
 
-    def __init__(
-        self,
-        problem: Problem,
-        models: Models = NO_MODELS,
-        leaves: Leaves | None = None,
-        mutators: Sequence[Mutator] | None = None,
-        breeding: Breeding = BREEDING,
-    ) -> None:
+    def __init__(self, problem: Problem, leaves: Leaves | None = None, breeding: Breeding = BREEDING) -> None:
         self.rejections = Rejections() if leaves is None else leaves.rejections
         self._problem, self._breeding = problem, breeding
-        self._mutators = all_mutators() if mutators is None else tuple(mutators)
+        self._mutators = all_mutators() if problem.mutators is None else problem.mutators
         self._leaves = (
             Leaves(problem.space, problem.target, problem.seed, self.rejections) if leaves is None else leaves
         )
-        self._ranking = Ranking(models, self._leaves, problem.target, problem.seed)
+        self._ranking = Ranking(problem, self._leaves)
         self._generations = Generations(self.rejections)
         self._known = [m for o in problem.known if (m := place(o, problem.space, self._leaves)) is not None]
         self._measured: dict[tuple[int, int], Measured] = {}

@@ -9,8 +9,8 @@ from mslang.search.generation import Generations
 from mslang.search.leaves import Leaves
 from mslang.search.lessons import Lesson
 from mslang.search.population import Scored, in_order
-from mslang.search.ranking import NO_MODELS, Models, Ranking
-from mslang.search.strategy import Observed, Problem, Proposal, Rejections
+from mslang.search.ranking import Ranking
+from mslang.search.strategy import MODELS, Observed, Problem, Proposal, Rejections
 
 POINTS = 300_000
 """A space of more points is not enumerated."""
@@ -20,8 +20,7 @@ class Exhaustive:
     """Every valid point once: those first that the models rank first, else in an order that the seed gives.
 
     Args:
-        problem: the space.
-        models: what ranks the points.
+        problem: the space, and what ranks its points.
         leaves: the structures of the space, if they are known already.
 
     Raises:
@@ -29,8 +28,9 @@ class Exhaustive:
     """
 
     name = "exhaustive"
+    uses = (MODELS,)
 
-    def __init__(self, problem: Problem, models: Models = NO_MODELS, leaves: Leaves | None = None) -> None:
+    def __init__(self, problem: Problem, leaves: Leaves | None = None) -> None:
         import numpy as np
 
         rejections = Rejections() if leaves is None else leaves.rejections
@@ -38,7 +38,7 @@ class Exhaustive:
         self.rejections = rejections
         if not found.complete or found.points is None or found.points > POINTS:
             raise _too_many(problem, found)
-        self._ranking = Ranking(models, found, problem.target, problem.seed)
+        self._ranking = Ranking(problem, found)
         self._generations = Generations(rejections)
         self._parts: list[Scored] = []
         for leaf in found.all():

@@ -7,7 +7,7 @@ weights. Where TVM replays a trace for each mutant, these take columns of decisi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -31,6 +31,7 @@ Part = tuple[Leaf, DecisionBatch]
 """Candidates of one structure."""
 
 
+@runtime_checkable
 class Mutator(Protocol):
     """Changes candidates a little. An entry point of the group `mslang.mutators` names one."""
 

@@ -1,70 +1,26 @@
-"""Which candidates are worth measuring: a draft that needs no data, and a model of what was measured."""
+"""Which candidates are worth measuring, by the draft and the cost model that a strategy is given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mslang.attribution import ExtensionError, attributed
 from mslang.diagnostics import MsError
 from mslang.schedule.batch.layout import DecisionBatch
-from mslang.schedule.sketch import Sketch
+from mslang.search.estimates import CostModel, Draft, Features
 from mslang.search.leaves import Leaf, Leaves
 from mslang.search.lessons import Lesson, StoreFeatures
 from mslang.search.models.saved import SavedModelError
-from mslang.target.description import Target
+from mslang.search.strategy import Problem
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-
-
-class Draft(Protocol):
-    """An estimate of the time of a sketch's candidates that needs no measurements."""
-
-    def seconds(self, batch: DecisionBatch) -> Floats:
-        """The estimated time of each candidate."""
-
-
-class Features(Protocol):
-    """The features of the candidates of some sketches."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """What each column is."""
-
-    def rows(self, number: int, batch: DecisionBatch) -> NDArray[np.float32]:
-        """The features of candidates of one of the sketches, of shape (candidates, features)."""
-
-
-class CostModel(Protocol):
-    """A model of the time of candidates, learned from what was measured."""
-
-    def update(self, features: NDArray[np.float32], cost: Floats, censored: NDArray[np.bool_]) -> None:
-        """Learn from all that was measured: costs in seconds, infinite of what failed, lower bounds where censored."""
-
-    def predict(self, features: NDArray[np.float32]) -> Floats:
-        """The predicted binary logarithm of each candidate's time over that of the best."""
-
-
-class Models(msgspec.Struct, frozen=True):
-    """What makes draft, features and model of a search; each may be missing."""
-
-    draft: Callable[[Sketch, Target], Draft] | None = None
-    features: Callable[[Sequence[Sketch], Target], Features] | None = None
-    model: Callable[[Sequence[str], int], CostModel] | None = None
-    """For the names of the features and a seed."""
-
-    taught: bool = False
-    """Whether other programs have corrected the draft among the features, so that it says more than `draft`."""
-
-
-NO_MODELS = Models()
-"""Nothing is known of candidates that were not measured."""
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -82,17 +38,21 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Ranking:
-    """Scores of candidates, lower for faster ones.
+    """Scores of candidates, lower for faster ones, for any strategy: `score` before measuring, `learn` after.
+
+    Without models all scores are zero, and `ranks` is false.
 
     Args:
-        models: draft, features and model.
+        problem: what is searched, with draft, features and cost model.
         leaves: the structures of the search.
-        target: the machine.
-        seed: the model's.
+
+    Example:
+        >>> scores = ranking.score(leaf, batch)  # doctest: +SKIP
+        >>> ranking.learn(generations.measured(observed))  # doctest: +SKIP
     """
 
-    def __init__(self, models: Models, leaves: Leaves, target: Target, seed: int) -> None:
-        self._models, self._leaves, self._target, self._seed = models, leaves, target, seed
+    def __init__(self, problem: Problem, leaves: Leaves) -> None:
+        self._models, self._leaves, self._target, self._seed = problem.models, leaves, problem.target, problem.seed
         self._drafts: dict[int, Draft | None] = {}
         self._features: Features | None = None
         self._of = 0

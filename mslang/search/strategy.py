@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from mslang.schedule.instruction import Label, Value
 from mslang.schedule.space import Candidate, Space
+from mslang.search.estimates import NO_MODELS, Models
 from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    from mslang.search.mutators import Mutator
+
+MODELS, MUTATORS = "models", "mutators"
+"""What the attribute `uses` of a strategy may name: parts of the problem that it need not use."""
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -76,6 +84,8 @@ class Problem(msgspec.Struct, frozen=True):
         trials: how many candidates will be measured at most, as far as that is known.
         known: what is known of candidates from before, to start from.
         stopped: whether to give up: a proposal that takes long asks now and then.
+        models: the draft, the features and the cost model that rank candidates (`mslang.search.ranking.Ranking`).
+        mutators: what changes candidates (None: the built-in ones and those of allowed packages).
     """
 
     space: Space
@@ -84,6 +94,8 @@ class Problem(msgspec.Struct, frozen=True):
     trials: int | None = None
     known: tuple[Observed, ...] = ()
     stopped: Callable[[], bool] = lambda: False
+    models: Models = NO_MODELS
+    mutators: tuple[Mutator, ...] | None = None
 
 
 class Strategy(Protocol):
@@ -112,4 +124,21 @@ class Strategy(Protocol):
 
 
 Factory = Callable[[Problem], Strategy]
-"""What makes a strategy; also what an entry point of the group `mslang.strategies` names."""
+"""What makes a strategy; also what an entry point of the group `mslang.strategies` names.
+
+Its attribute `uses`, a tuple, names which of the problem's `models` and `mutators` the strategy uses (without it
+neither).
+"""
+
+
+def uses(make: Factory, what: str) -> bool:
+    """Whether a strategy says that it uses the problem's `models` or `mutators`.
+
+    >>> class Ranked:
+    ...     uses = ("models",)
+    >>> uses(Ranked, "models"), uses(Ranked, "mutators")
+    (True, False)
+    """
+    while isinstance(make, partial):
+        make = make.func
+    return what in getattr(make, "uses", ())

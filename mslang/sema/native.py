@@ -92,6 +92,38 @@ _LIBRARY = (
     Native(
         "std.rules", "custom", "rule", "Schedules each block by the rule that its annotation `schedule_rule` names."
     ),
+    Native("std.rules", "rows", "rule", "Computes the stages that share rows in one parallel loop over the rows."),
+    Native("std.rules", "matrix_tiles", "rule", "Computes products of bytes and of bf16 on matrix tiles (AMX)."),
+    Native("std.rules", "dot", "rule", "Computes products of bytes and of bf16 with a dot-product instruction."),
+    Native("std.rules", "tile", "rule", "Tiles products, with a tile of results in vector registers."),
+    Native("std.rules", "default_tiling", "rule", "Tiles products as the default schedule does, with two sizes drawn."),
+    Native(
+        "std.rules",
+        "loop_blocks",
+        "rule",
+        "Runs nests in blocks of rows and vectors, and elementwise producers in these blocks.",
+    ),
+    Native("std.rules", "reduction_loop_blocks", "rule", "Runs reductions in blocks of rows and vectors."),
+    Native(
+        "std.rules", "online_attention", "rule", "Computes attention in one kernel, in one pass over tiles of keys."
+    ),
+    Native(
+        "std.rules",
+        "multi_level_tiling_tensor_core",
+        "rule",
+        "Tiles products for thread blocks, warps and tensor cores, and stages operands in shared memory.",
+    ),
+    Native(
+        "std.rules",
+        "gpu_tiling",
+        "rule",
+        "Tiles blocks with reuse for thread blocks and threads, and stages operands in shared memory.",
+    ),
+    Native(
+        "std.rules", "cross_thread_reduction", "rule", "Shares the reductions with little other work among threads."
+    ),
+    Native("std.rules", "auto_bind", "rule", "Binds the outer loops of unbound nests to thread blocks and threads."),
+    Native("std.rules", "gpu_unroll", "rule", "Unrolls the loops of a thread around a reduction, within a limit."),
     Native("std.rules", "named", "rule", "A rule by its name: given from Python, of the file, or of a package."),
     Native(
         "std.cuda",

@@ -26,6 +26,7 @@ class _Arguments(msgspec.Struct, frozen=True):
     """Runs that say nothing are from before there was another one."""
     cost_model: str | None = None
     features: str | None = None
+    mutators: str | None = None
     cache: Literal["warm", "cold"] | None = None
     drawn: str = ""
     """What stands for the space, see `drawn_hash`; older runs do not say."""
@@ -82,6 +83,7 @@ def run_of(
         name_of(settings.strategy),
         None if settings.cost_model is None else name_of(settings.cost_model),
         None if settings.features is None else name_of(settings.features),
+        _mutators(settings),
         settings.limits.cache,
         drawn_hash(task.space),
         task.compiled_by,
@@ -144,11 +146,18 @@ def _obstacle(run: Run, now: _Arguments) -> _Obstacle | None:
         ("strategy", begun.strategy, now.strategy),
         ("cost_model", begun.cost_model, now.cost_model),
         ("features", begun.features, now.features),
+        ("mutators", begun.mutators, now.mutators),
     ):
         if had != has and (_is_own(had) or _is_own(has)):
             why = f"run {run.id} began with {what}={_shown(had)}, this search has {what}={_shown(has)}"
             return _Obstacle(why, f"give `{what}` as it began")
     return None
+
+
+def _mutators(settings: Settings) -> str | None:
+    """The mutators that were given, all of which are the user's own choice; None if none were."""
+    given = settings.mutators
+    return None if given is None else OWN + ", ".join(f"{name_of(m).removeprefix(OWN)} {m.name!r}" for m in given)
 
 
 def _is_own(name: str | None) -> bool:

@@ -16,12 +16,13 @@ import msgspec
 from mslang import __version__, profiling
 from mslang.attribution import attributed
 from mslang.schedule.space import Candidate
+from mslang.search.estimates import Models
 from mslang.search.lessons import Teacher
 from mslang.search.models.begun import names_file
 from mslang.search.models.boosting import is_installed
 from mslang.search.models.registry import TREES, default_models
-from mslang.search.registry import RANKING, strategy_of
-from mslang.search.strategy import Factory, Observed, Proposal, Strategy
+from mslang.search.registry import strategy_of
+from mslang.search.strategy import MODELS, Observed, Proposal, Strategy, uses
 from mslang.tune.database import Database
 from mslang.tune.finalists import Finals
 from mslang.tune.generation import Measured
@@ -84,7 +85,8 @@ class Search:
         self._task, self._settings, self._database = task, settings, database
         self._workers, self._run, self._listen = workers, run, listen
         self._trials = Trials(task, settings.limits, workers, reference, roofline)
-        strategy_of(settings.strategy, default_models(settings.cost_model, settings.features).models)
+        self._make = strategy_of(settings.strategy)
+        default_models(settings.cost_model, settings.features)
         self._taught: Taught | None = None
         self._strategy: Strategy | None = None
         self._history = History(settings.limits.cache)
@@ -155,24 +157,24 @@ class Search:
 
     def _correction(self) -> str:
         """What corrects the draft; empty if nothing does."""
-        settings = self._settings
-        if names_file(settings.cost_model) and settings.strategy in RANKING:
-            return f"the draft is corrected by {settings.cost_model}"
+        saved = self._settings.cost_model
+        if names_file(saved) and uses(self._make, MODELS):
+            return f"the draft is corrected by {saved}"
         return str(self._taught or "")
 
     def _begun(self) -> Strategy:
         """The strategy, made when first needed, as it may look at the whole space."""
         if self._strategy is None:
-            problem = problem_of(self._task, self._settings, self._history.known.values(), self._given_up)
-            make = self._chosen_strategy()
-            with profiling.scope("draw"), attributed("strategy", make):
-                self._strategy = make(problem)
+            known, models = self._history.known.values(), self._models()
+            problem = problem_of(self._task, self._settings, known, self._given_up, models)
+            with profiling.scope("draw"), attributed("strategy", self._make):
+                self._strategy = self._make(problem)
         return self._strategy
 
-    def _chosen_strategy(self) -> Factory:
-        """The strategy of the settings, with what other programs of the store teach."""
+    def _models(self) -> Models:
+        """What ranks candidates, with what other programs of the store teach."""
         settings, machine = self._settings, self._task.machine.key
-        if settings.cost_model in (None, *TREES) and settings.strategy in RANKING:
+        if settings.cost_model in (None, *TREES) and uses(self._make, MODELS):
             begun = next((r.created for r in self._database.runs() if r.id == self._run), "")
             with profiling.scope("model"):
                 self._taught = taught(
@@ -184,7 +186,7 @@ class Search:
                     features=settings.extractor,
                 )
         correction = None if self._taught is None else self._taught.correction
-        return strategy_of(settings.strategy, default_models(settings.cost_model, settings.features, correction).models)
+        return default_models(settings.cost_model, settings.features, correction).models
 
     @property
     def _is_cold(self) -> bool:

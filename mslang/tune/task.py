@@ -16,6 +16,7 @@ from mslang.runtime.timing import Limits
 from mslang.schedule.space import Space
 from mslang.search.features.extractor import Extractor, PerStore
 from mslang.search.models.registry import Factory as ModelFactory
+from mslang.search.mutators import Mutator
 from mslang.search.registry import AUTO
 from mslang.search.strategy import Factory as StrategyFactory
 from mslang.target.description import Target
@@ -76,7 +77,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     `strategy` chooses the candidates; it plans with `planned` trials (default: those of the budget), and asks the cost
     model `cost_model` (default: XGBoost where it is installed, else the draft), which learns from `features` (default:
-    the built-in ones). Each of the three is a name or a value of the user's own.
+    the built-in ones). Each of the three is a name or a value of the user's own. `mutators` change its candidates
+    (default: the built-in ones and those of allowed packages).
     """
 
     seed: int = 0
@@ -87,6 +89,7 @@ class Settings(msgspec.Struct, frozen=True):
     planned: int | None = None
     cost_model: ModelFactory | str | None = None
     features: Extractor | str | None = None
+    mutators: tuple[Mutator, ...] | None = None
 
     @property
     def extractor(self) -> str:

@@ -105,7 +105,7 @@ def sketch_of(name: str) -> Sketch:
 
 def has_alternative(p: Program) -> bool:
     """Whether there are alternatives of the rule."""
-    return any(a.startswith("online") for a, _ in one_pass(p).structure)
+    return any(a.startswith("online_attention") for a, _ in one_pass(p).structure)
 
 
 def names(sketch: Sketch) -> list[str]:
@@ -121,12 +121,12 @@ def chain(text: str, maximum: str = "largest") -> Chain | None:
 # ---------------------------------------------------------------- the space
 def test_one_sketch_is_one_kernel_and_the_others_leave_the_stages_to_other_rules() -> None:
     first, *others = automatic_space(program("masked"), PLAIN).sketches()
-    assert first.structure == (("online:row_max", "one_pass"),)
-    tiles = {f"online:row_max/{x}" for x in ("rows", "keys", "fetch/K", "fetch/V")}
+    assert first.structure == (("online_attention:row_max", "one_pass"),)
+    tiles = {f"online_attention:row_max/{x}" for x in ("rows", "keys", "fetch/K", "fetch/V")}
     unrolled = {f"gpu_unroll:{x}_update/steps" for x in ("scores", "mix_rf")}
     assert {d.address for d in first.decisions} == tiles | unrolled
-    assert {dict(s.structure)["online:row_max"] for s in others} == {"apart"}
-    assert all("cross_thread:row_max" in dict(s.structure) for s in others)
+    assert {dict(s.structure)["online_attention:row_max"] for s in others} == {"apart"}
+    assert all("cross_thread_reduction:row_max" in dict(s.structure) for s in others)
     (scheduled,) = programs(iter([first]), PLAIN, 1)
     assert made(scheduled, PLAIN).source.text.count("__global__") == 1
 
@@ -151,14 +151,16 @@ def test_the_sketch_is_read_back_from_its_text_and_replayed() -> None:
 
 @pytest.mark.parametrize("target", [PLAIN, SM_75], ids=["sm_70", "sm_75"])
 def test_every_gpu_has_the_sketch(target: Target) -> None:
-    assert next(automatic_space(program("short"), target).sketches()).structure == (("online:largest", "one_pass"),)
+    assert next(automatic_space(program("short"), target).sketches()).structure == (
+        ("online_attention:largest", "one_pass"),
+    )
 
 
 def test_sizes_of_tiles_depend_on_how_many_queries_and_keys_there_are() -> None:
     def choices(keys: int, queries: int) -> dict[str, Sequence[object]]:
         text = TEXT.format(scaled="score[b, i, j]", keys=keys, features=12).replace("L = 9", f"L = {queries}")
         found = one_pass(parse_program(text)).decisions
-        domains = {d.address.rpartition("/")[2]: d.domain for d in found if d.address.startswith("online")}
+        domains = {d.address.rpartition("/")[2]: d.domain for d in found if d.address.startswith("online_attention")}
         return {n: [int(v) for v in d.values] for n, d in domains.items() if isinstance(d, Choice)}
 
     assert choices(1024, 1024) | {"K": [], "V": []} == {"rows": [4, 8, 16, 32], "keys": [32, 64, 128], "K": [], "V": []}
@@ -202,7 +204,7 @@ def test_what_comes_before_and_after_attention_is_none_of_it() -> None:
     found = chain(text)
     assert found is not None and found.stages == ("scores", "largest", "weights", "total", "mix", "divide")
     sketch = one_pass(parse_program(text))
-    assert dict(sketch.structure)["online:largest"] == "one_pass"
+    assert dict(sketch.structure)["online_attention:largest"] == "one_pass"
     assert {"gpu_tiling:project", "gpu_tiling:back"} <= {a for a, _ in sketch.structure}
     (scheduled,) = programs(iter([sketch]), SM_80, 1)
     assert made(scheduled, SM_80).source.text.count("__global__") == 3
@@ -227,7 +229,7 @@ def test_stages_that_a_rule_of_a_users_own_schedules_are_left_alone() -> None:
     p = parse_program(text)
     rules = [r for r in rules_for(SM_80) if r.name != "custom"]
     first = next(automatic_space(p, SM_80, rules).sketches())
-    assert not any(a.startswith("online") for a, _ in first.structure)
+    assert not any(a.startswith("online_attention") for a, _ in first.structure)
 
 
 def test_softmax_has_no_such_alternative() -> None:

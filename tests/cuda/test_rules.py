@@ -159,9 +159,9 @@ def test_accumulators_are_stored_by_rows_of_tiles() -> None:
     """Shared memory holds one row of each warp's tiles at a time, not the tile of a block."""
     sketch = sketches("f16")[0]
     tiles = {
-        "tensor_cores:mm/m": (1, 1, 2, 1, 2),
-        "tensor_cores:mm/n": (2, 1, 1, 3, 1),
-        "tensor_cores:mm/k": (2, 1, 2),
+        "multi_level_tiling_tensor_core:mm/m": (1, 1, 2, 1, 2),
+        "multi_level_tiling_tensor_core:mm/n": (2, 1, 1, 3, 1),
+        "multi_level_tiling_tensor_core:mm/k": (2, 1, 2),
     }
     rest = {d.address: 4 for d in sketch.decisions if d.address not in tiles}
     (function,) = made(sketch.instantiate({**tiles, **rest}), SM_80).module.functions

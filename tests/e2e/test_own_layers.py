@@ -107,9 +107,11 @@ def test_every_layer_of_a_search_is_the_users_own(tune: Tune, tmp_path: Path) ->
     assert len(predicted_by_nearest([*trials, *trials_of(resumed)], len(trials))) > 0
 
 
-def test_a_strategy_of_the_users_own_searches(tune: Tune) -> None:
-    done = tune("--trials", "3", "--strategy", "annealing", *WORKERS)
-    assert len(trials_of(done)) == 3
+def test_a_strategy_of_the_users_own_ranks_by_the_users_own_model(tune: Tune) -> None:
+    ranked = ("--cost-model", "nearest", "--features", "shapes")
+    done = tune("--trials", "20", "--strategy", "annealing", *ranked, *WORKERS)
+    trials = trials_of(done)
+    assert len(trials) == 20 and len(predicted_by_nearest(trials, 16)) > 0
     [started] = [x for x in json_lines(done.stdout) if x["kind"] == "started"]
     assert started["strategy"] == "simulated annealing: 1 structures"
 

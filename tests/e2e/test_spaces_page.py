@@ -10,21 +10,30 @@ from mslang.schedule.interpret import World
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
-from mslang.target.description import AVX512
+from mslang.target.description import AVX512, SM_80, Target
 from mslang.tune.equivalence import difference
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spaces.md").read_text()
 FILE = "\n".join(re.findall(r"^```ms file=dense.ms\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
-NORM = re.findall(r"^```ms\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
+BOUND, NORM, *_ = re.findall(r"^```ms\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 COMMANDS = re.findall(r"^mslang (.*)$", PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "count"),
-    [(FILE, "by_hand", 1), (FILE, "template", 2), (FILE, "mixed", 6), (FILE, "finished", 1), (NORM, "mine", 1)],
+    ("text", "name", "count", "machine"),
+    [
+        (FILE, "by_hand", 1, AVX512),
+        (FILE, "template", 2, AVX512),
+        (FILE, "mixed", 6, AVX512),
+        (FILE, "finished", 1, AVX512),
+        (BOUND, "bound", 1, SM_80),
+        (NORM, "mine", 1, AVX512),
+    ],
 )
-def test_every_sketch_of_the_page_is_legal_and_means_the_same(text: str, name: str, count: int) -> None:
-    space = space_of(load("page.ms", text), name, world=World(machine=AVX512))
+def test_every_sketch_of_the_page_is_legal_and_means_the_same(
+    text: str, name: str, count: int, machine: Target
+) -> None:
+    space = space_of(load("page.ms", text), name, world=World(machine=machine))
     found = list(space.structures())
     assert all(isinstance(s, Sketch) for s in found) and len(found) >= count
     for k, s in enumerate(found):

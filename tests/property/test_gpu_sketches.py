@@ -91,7 +91,7 @@ def attention_in_one_pass(keys: int) -> Sketch:
 @pytest.mark.parametrize("keys", [128, 100])
 def test_attention_in_one_pass_means_the_same_in_all_forms(keys: int) -> None:
     sketch = attention_in_one_pass(keys)
-    assert sketch.structure == (("online:largest", "one_pass"),)
+    assert sketch.structure == (("online_attention:largest", "one_pass"),)
     agrees(sketch, DRAWS)
 
 

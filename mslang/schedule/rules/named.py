@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,10 +11,22 @@ import msgspec
 from mslang.diagnostics import ScheduleError, problem
 from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.compute_location import RandomComputeLocation
+from mslang.schedule.rules.cpu.dot import DotProducts
+from mslang.schedule.rules.cpu.matrix_tiles import MatrixTiles
+from mslang.schedule.rules.cpu.register_tile import RegisterTiling
+from mslang.schedule.rules.cpu.rows import RowFusion
 from mslang.schedule.rules.cpu.streamed import StreamedResults
 from mslang.schedule.rules.cpu.transposition import Transposition
 from mslang.schedule.rules.custom import CustomRule, find_rule
+from mslang.schedule.rules.default_tiling import DefaultTiling
+from mslang.schedule.rules.gpu.auto_bind import AutoBind
+from mslang.schedule.rules.gpu.cross_thread import CrossThreadReduction
+from mslang.schedule.rules.gpu.online import OnlineAttention
+from mslang.schedule.rules.gpu.tensor_cores import TensorCores
+from mslang.schedule.rules.gpu.tiling import GpuTiling
+from mslang.schedule.rules.gpu.unroll import GpuUnroll
 from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
+from mslang.schedule.rules.loop_blocks import LoopBlocks
 from mslang.schedule.rules.nests import block_of
 from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
 from mslang.schedule.rules.postprocess import postprocess
@@ -24,37 +37,76 @@ from mslang.schedule.values import describe
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
 
-RULES = (
-    InlineConstantScalars,
-    AutoInline,
-    AddRFactor,
-    RandomComputeLocation,
-    Transposition,
-    ParallelizeVectorizeUnroll,
-    StreamedResults,
-    CustomRule,
-)
-"""The rules that `std.rules` has by their names."""
-
 
 class Named(msgspec.Struct, frozen=True):
-    """The function behind `std.rules.NAME`: makes the rule of the arguments and applies it to all blocks, or to those
-    given."""
+    """The function behind `std.rules.NAME`: changes a rule as the arguments say, and applies it to all blocks, or to
+    those given. `kind`: the only kind of targets that the rule schedules programs for; "" if it does so for all."""
 
-    kind: type[Rule]
+    rule: Rule
+    kind: str = ""
 
     def __call__(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Apply the rule.
 
         Raises:
-            ScheduleError: MS203, an argument has the wrong type.
+            ScheduleError: MS203, an argument has the wrong type; MS273, `machine` is a target of another kind.
         """
-        try:
-            rule = msgspec.convert(dict(kwargs), self.kind)
-        except msgspec.ValidationError as error:
-            raise ScheduleError(problem("MS203", f"the rule does not take these arguments: {error}")) from None
-        applied_to(it, rule, args)
+        if self.kind not in ("", it.machine.kind):
+            raise ScheduleError(
+                problem(
+                    "MS273",
+                    f"the rule `{self.rule.name}` does not serve `{it.machine.name}`",
+                    why=f"it is for {self.kind} targets; `{it.machine.name}` is a {it.machine.kind} target",
+                    help=f"name a {self.kind} target with `on` or `--target`",
+                )
+            )
+        applied_to(it, _changed(self.rule, kwargs), args)
         return None
+
+
+def _changed(rule: Rule, fields: Mapping[str, object]) -> Rule:
+    """A rule with other values of some of its fields.
+
+    Raises:
+        ScheduleError: MS203, a value has the wrong type.
+    """
+    assert isinstance(rule, msgspec.Struct)
+    try:
+        checked = msgspec.convert(dict(fields), type(rule))
+    except msgspec.ValidationError as error:
+        raise ScheduleError(problem("MS203", f"the rule does not take these arguments: {error}")) from None
+    return msgspec.structs.replace(rule, **{name: getattr(checked, name) for name in fields})
+
+
+RULES: Mapping[str, Named] = MappingProxyType(
+    {
+        named.rule.name: named
+        for named in (
+            Named(CustomRule()),
+            Named(InlineConstantScalars()),
+            Named(AutoInline()),
+            Named(AddRFactor()),
+            Named(RandomComputeLocation()),
+            Named(Transposition()),
+            Named(ParallelizeVectorizeUnroll()),
+            Named(StreamedResults()),
+            Named(RowFusion(), "cpu"),
+            Named(MatrixTiles(), "cpu"),
+            Named(DotProducts(), "cpu"),
+            Named(RegisterTiling(), "cpu"),
+            Named(DefaultTiling(), "cpu"),
+            Named(LoopBlocks(), "cpu"),
+            Named(LoopBlocks(only_reductions=True, name="reduction_loop_blocks"), "cpu"),
+            Named(OnlineAttention(), "cuda"),
+            Named(TensorCores(), "cuda"),
+            Named(GpuTiling(), "cuda"),
+            Named(CrossThreadReduction(), "cuda"),
+            Named(AutoBind(), "cuda"),
+            Named(GpuUnroll(), "cuda"),
+        )
+    }
+)
+"""The rules that `std.rules` has, by their names."""
 
 
 def applied_to(it: Interpreter, rule: Rule, args: Sequence[object]) -> None:

@@ -23,7 +23,7 @@ NATIVES: Mapping[str, Callable[[Interpreter, Sequence[object], Mapping[str, obje
         "std.cuda.auto": auto,
         "std.cuda.space": named.space,
         "std.rules.named": named.rule_named,
-        **{f"std.rules.{kind().name}": named.Named(kind) for kind in named.RULES},
+        **{f"std.rules.{name}": rule for name, rule in named.RULES.items()},
         "std.tensor.tensorize_mapping": tensorize_mapping,
         "std.tiling.multi_level": multi_level,
     }

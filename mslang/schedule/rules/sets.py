@@ -89,7 +89,7 @@ _QUICK: tuple[Rule, ...] = (
     FewDecisions(DotProducts()),
     FewDecisions(DefaultTiling()),
     FewDecisions(Transposition(), most=2),
-    FewDecisions(LoopBlocks(only_reductions=True, name="reduction_blocks"), {"rows": 4, "columns": 4}, most=2),
+    FewDecisions(LoopBlocks(only_reductions=True, name="reduction_loop_blocks"), {"rows": 4, "columns": 4}, most=2),
     FewDecisions(LoopBlocks(), {"rows": 4, "columns": 4}, most=2),
     FewDecisions(Restricted(AddRFactor(), ("inner",))),
     FewDecisions(ParallelizeVectorizeUnroll(), {"unroll": 64, "share": 1024}),

@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.extensions import allowed, declared, load
 from mslang.search.draft import Draft
+from mslang.search.estimates import Models
 from mslang.search.features.extractor import Extractor
 from mslang.search.features.registry import extractor_of
 from mslang.search.features.task import Correction, FeatureMaker
@@ -18,9 +19,10 @@ from mslang.search.models.boosting import XGBoost, is_installed
 from mslang.search.models.model import CostModel, DraftModel, RandomModel
 from mslang.search.models.pairwise import Pairwise
 from mslang.search.models.saved import loaded
-from mslang.search.ranking import Models
-from mslang.search.registry import RANKING
+from mslang.search.registry import strategy_of
+from mslang.search.strategy import MODELS as USED
 from mslang.search.strategy import Factory as StrategyFactory
+from mslang.search.strategy import uses
 from mslang.suggestions import did_you_mean
 
 GROUP = "mslang.cost_models"
@@ -73,7 +75,7 @@ def default_models(
         MsError: as `model_named` and `extractor_named`.
 
     Example:
-        >>> strategy_named("evolutionary", default_models().models)  # doctest: +SKIP
+        >>> problem = Problem(space, target, models=default_models().models)  # doctest: +SKIP
     """
     chosen, features = model_of(model), extractor_of(extractor)
     if isinstance(model, str) and names_file(model):
@@ -86,10 +88,10 @@ def note_of(strategy: StrategyFactory | str, model: Factory | str | None) -> Dia
     """What the user should know of the cost model, if the strategy asks one.
 
     Raises:
-        MsError: as `model_named`.
+        MsError: as `model_named` and `strategy_named`.
     """
     note = model_of(model).note
-    return note if strategy in RANKING else None
+    return note if uses(strategy_of(strategy), USED) else None
 
 
 def model_of(given: Factory | str | None) -> Chosen:

@@ -11,6 +11,8 @@ import mslang as ms
 from mslang.diagnostics import TargetError
 from mslang.search.features.extractor import PerStore
 from mslang.search.models.model import DraftModel
+from mslang.search.mutators import MUTATORS, MutateStructure
+from mslang.search.replay_trace import ReplayTrace
 from mslang.tune.runner import StandardRunner
 
 TEXT = """
@@ -126,6 +128,24 @@ def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, strategy=None), ["MS706", "`strategy` of `ms.tune_all` is None"]),
         (lambda: ms.tune(ms.parse(TEXT).space("s"), cost_model="xgbost"), ["MS525", "`xgbost`", "did you mean"]),
         (lambda: ms.tune(ms.parse(TEXT).space("s"), cost_model=DraftModel()), ["MS706", "`cost_model`", "and a seed"]),
+        (
+            lambda: ms.tune(ms.parse(TEXT).space("s"), strategy="replay_trace", cost_model="draft"),
+            ["MS706", "`cost_model` of `ms.tune` has no effect", "`replay_trace` does not rank", "or `exhaustive`"],
+        ),
+        (
+            lambda: ms.tune_all({"a": ms.parse(TEXT)}, strategy=lambda p: ReplayTrace(p), features=PerStore()),
+            ["MS706", "`features` of `ms.tune_all` has no effect", 'has `uses = ("models",)`'],
+        ),
+        (
+            lambda: ms.tune(ms.parse(TEXT).space("s"), strategy="exhaustive", mutators=MUTATORS),
+            ["MS706", "`mutators` of `ms.tune` has no effect", "`exhaustive` does not mutate", "or `evolutionary`"],
+        ),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), mutators="swap"), ["MS706", "write `mutators=['swap']`"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), mutators=["swap"]), ["MS706", "`mutators` of `ms.tune` is 'swap'"]),
+        (
+            lambda: ms.tune(ms.parse(TEXT).space("s"), mutators=[MutateStructure]),
+            ["MS706", "`mutators`", "write `MutateStructure()`"],
+        ),
         (lambda: ms.tune(ms.parse(TEXT).space("s"), features="none"), ["MS271", "`none`", "`mslang.features`"]),
         (lambda: ms.tune(ms.parse(TEXT).space("s"), features=len), ["MS706", "`features`", "an extractor of features"]),
         (lambda: ms.tune(ms.parse(TEXT).space("s"), features=PerStore), ["MS706", "write `features=PerStore()`"]),

@@ -5,12 +5,17 @@ from pathlib import Path
 
 import mslang as ms
 from mslang.lower.summary import Summary
+from mslang.schedule.batch.layout import DecisionBatch
+from mslang.schedule.batch.random_words import Stream
 from mslang.schedule.sketch import Sketch
 from mslang.search.features.buffers import Named
 from mslang.search.features.extractor import PerStore
 from mslang.search.formulas import Formulas
+from mslang.search.leaves import Leaf, Leaves
 from mslang.search.models.model import DraftModel
+from mslang.search.mutators import MUTATORS, MutateDecision, Part
 from mslang.search.replay_trace import ReplayTrace
+from mslang.search.roles import Role
 from mslang.search.strategy import Problem
 from mslang.target.description import Target
 from mslang.tune.builder import StandardBuilder
@@ -69,11 +74,20 @@ def test_a_search_is_given_values_of_the_users_own(tmp_path: Path) -> None:
 def test_several_searches_are_given_values_of_the_users_own_and_names(tmp_path: Path) -> None:
     seen: list[Sequence[str]] = []
     warned: list[Event] = []
+    mutated: list[int] = []
 
     def draft_of(names: Sequence[str], seed: int) -> DraftModel:
         seen.append(names)
         return DraftModel()
 
+    class First(MutateDecision, frozen=True):
+        """Mutates as the built-in one does, and says so."""
+
+        def mutate(self, leaf: Leaf, leaves: Leaves, batch: DecisionBatch, stream: Stream) -> Sequence[Part]:
+            mutated.append(len(batch))
+            return super().mutate(leaf, leaves, batch, stream)
+
+    first = First("mine", 5.0, Role.TILE)
     found = ms.tune_all(
         {"p": ms.parse(TEXT).space("s")},
         trials=17,
@@ -82,6 +96,7 @@ def test_several_searches_are_given_values_of_the_users_own_and_names(tmp_path: 
         strategy="evolutionary",
         cost_model=draft_of,
         features=Renamed(),
+        mutators=[first, *MUTATORS],
         cache="warm",
         builder=StandardBuilder("mine"),
         runner=StandardRunner("as usual"),
@@ -90,4 +105,4 @@ def test_several_searches_are_given_values_of_the_users_own_and_names(tmp_path: 
     best = found["p"].done.best
     assert best is not None and not best.cold
     assert best.compiler.endswith(", mine") and best.device.endswith(", as usual")
-    assert seen and all(".my " in name for name in seen[-1][:-1])
+    assert mutated and seen and all(".my " in name for name in seen[-1][:-1])

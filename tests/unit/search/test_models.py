@@ -298,7 +298,8 @@ def test_a_model_learns_anew_where_new_structures_change_the_features() -> None:
     module = ms.load(Path(__file__).parents[3] / "stdlib" / "workloads" / "gemm.ms")
     space = automatic_space(module.program("gemm"), AVX512)
     strategy = Evolutionary(
-        Problem(space, AVX512, 0, 64), default_models().models, breeding=Breeding(fresh=512, children=256, growth=1)
+        Problem(space, AVX512, 0, 64, models=default_models().models),
+        breeding=Breeding(fresh=512, children=256, growth=1),
     )
     for _ in range(3):
         proposals = strategy.propose(12)

@@ -59,7 +59,7 @@ def test_a_search_ranks_by_them() -> None:
     with ms.allowing("own-cost-model"):
         models = default_models("nearest", "shapes").models
     space = ms.parse(SCALE).space("tiled", target=AVX512)
-    strategy = strategy_named("evolutionary", models)(Problem(space, AVX512, 0, 200))
+    strategy = strategy_named("evolutionary")(Problem(space, AVX512, 0, 200, models=models))
     sizes: list[float] = []
     for _ in range(3):
         proposals = strategy.propose(16)

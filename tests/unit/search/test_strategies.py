@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from statistics import median
 from typing import Any
@@ -14,17 +15,19 @@ from numpy.typing import NDArray
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
 from mslang.schedule.batch.layout import DecisionBatch
+from mslang.schedule.batch.random_words import Stream
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.strategies import space_of
+from mslang.search.estimates import Models
 from mslang.search.evolutionary import Breeding, Evolutionary
 from mslang.search.exhaustive import Exhaustive
-from mslang.search.leaves import Leaf
+from mslang.search.leaves import Leaf, Leaves
+from mslang.search.mutators import Mutator, Part
 from mslang.search.population import Point, Scored, in_order, merged, spread
-from mslang.search.ranking import Models
-from mslang.search.registry import automatic, strategy_named
+from mslang.search.registry import STRATEGIES, Automatic, strategy_named, unused
 from mslang.search.replay_schedule import ReplaySchedule
 from mslang.search.replay_trace import ReplayTrace
-from mslang.search.strategy import Observed, Problem, Proposal, Rejections, Strategy
+from mslang.search.strategy import Observed, Problem, Proposal, Rejections, Strategy, uses
 from mslang.sema.modules import load
 from mslang.target.description import GENERIC, Target
 from tests.unit.search.guarded import space
@@ -122,7 +125,7 @@ def best(proposals: Sequence[Proposal]) -> float:
 
 # ------------------------------------------------------------------ what holds of all
 FACTORIES: dict[str, Callable[[Problem], Strategy]] = {
-    "evolutionary": lambda p: Evolutionary(p, MODELS, breeding=SMALL),
+    "evolutionary": lambda p: Evolutionary(msgspec.structs.replace(p, models=MODELS), breeding=SMALL),
     "evolutionary, nothing known": lambda p: Evolutionary(p, breeding=SMALL),
     "replay_trace": ReplayTrace,
 }
@@ -161,7 +164,7 @@ def test_a_structure_with_guards_is_proposed_as_often_as_the_others() -> None:
 @pytest.mark.parametrize("models", [Models(), MODELS], ids=["in the order of the seed", "ranked"])
 def test_an_exhaustive_search_proposes_each_point_once(models: Models) -> None:
     made = space("small")
-    strategy = Exhaustive(Problem(made, GENERIC, seed=1), models)
+    strategy = Exhaustive(Problem(made, GENERIC, seed=1, models=models))
     found = searched(strategy, 10**6, n=64)
     points = [v for s in made.sketches() for v in s.points()]
     programs = {structural_hash(s.instantiate(v)) for s in made.sketches() for v in s.points()}
@@ -217,13 +220,13 @@ def test_what_has_no_weight_may_be_pinned_and_known() -> None:
     assert (pinned.decisions["n"], pinned.decisions["kind"]) == (4, "none")
     beside = made.sample(0, {"n": 4}, strict=True)
     known = Observed(structural_hash(beside.program), beside.decisions, beside.sketch.structure, 1e-6)
-    found = searched(Evolutionary(Problem(made, GENERIC, trials=9, known=(known,)), MODELS, breeding=SMALL), 9)
+    found = searched(Evolutionary(Problem(made, GENERIC, trials=9, known=(known,), models=MODELS), breeding=SMALL), 9)
     assert {p.candidate.decisions["n"] for p in found} >= {2, 8}
 
 
 def test_an_exhaustive_search_takes_the_most_promising_first() -> None:
     random = searched(Exhaustive(Problem(space("small"), GENERIC, 1)), 16)
-    ranked = searched(Exhaustive(Problem(space("small"), GENERIC, 1), MODELS), 16)
+    ranked = searched(Exhaustive(Problem(space("small"), GENERIC, 1, models=MODELS)), 16)
     assert best(ranked) <= best(random)
     assert median(map(cost_of, ranked)) < 0.8 * median(map(cost_of, random))
 
@@ -246,7 +249,7 @@ def test_a_large_space_is_not_enumerated() -> None:
     ],
 )
 def test_the_size_of_the_space_chooses_the_strategy(name: str, trials: int, strategy: str) -> None:
-    found = automatic(Problem(space(name), GENERIC, trials=trials), Models())
+    found = Automatic()(Problem(space(name), GENERIC, trials=trials))
     assert found.name == strategy and f"{strategy} search: " in found.explanation()
 
 
@@ -270,7 +273,9 @@ def test_what_is_known_is_where_it_begins() -> None:
     first = searched(FACTORIES["evolutionary"](Problem(space("large"), GENERIC, 1, 64)), 64)
     known = tuple(from_database(observed(p)) for p in first)
     stale = Observed("0", {"gone": 1}, (), 1e-9)
-    strategy = Evolutionary(Problem(space("large"), GENERIC, 2, 64, known=(*known, stale)), MODELS, breeding=SMALL)
+    strategy = Evolutionary(
+        Problem(space("large"), GENERIC, 2, 64, known=(*known, stale), models=MODELS), breeding=SMALL
+    )
     proposals = strategy.propose(16)
     assert best(proposals[:1]) == best(first) and {p.hash for p in proposals[:4]} < {p.hash for p in first}
     assert best(proposals) <= best(first)
@@ -287,7 +292,7 @@ def test_what_is_known_is_proposed_once_at_most_and_learned_once() -> None:
             super().update(features, cost, censored)
 
     models = Models(Draft, Columns, Counting)
-    strategy = Evolutionary(Problem(space("large"), GENERIC, 2, 64, known=known), models, breeding=SMALL)
+    strategy = Evolutionary(Problem(space("large"), GENERIC, 2, 64, known=known, models=models), breeding=SMALL)
     generations = [strategy.propose(16)]
     strategy.observe([observed(p) for p in generations[0]])
     generations.append(strategy.propose(16))
@@ -313,7 +318,7 @@ def test_where_nothing_is_known_of_candidates_all_structures_are_tried(outcome: 
 
 def test_random_candidates_are_of_the_structures_that_were_measured_least() -> None:
     """All structures but one are slow: nine tenths of each generation are of that one."""
-    strategy = Evolutionary(Problem(space("large"), GENERIC, 3, 400), MODELS, breeding=SMALL)
+    strategy = Evolutionary(Problem(space("large"), GENERIC, 3, 400, models=MODELS), breeding=SMALL)
     count: Counter[object] = Counter()
     for _ in range(8):
         new = strategy.propose(10)
@@ -354,7 +359,7 @@ def test_scores_that_are_no_numbers_come_last(dtype: type) -> None:
 
 
 def test_the_last_trials_go_to_the_neighbourhood_of_the_best() -> None:
-    strategy = Evolutionary(Problem(space("large"), GENERIC, 3, 40), MODELS, breeding=SMALL)
+    strategy = Evolutionary(Problem(space("large"), GENERIC, 3, 40, models=MODELS), breeding=SMALL)
     found = searched(strategy, 32)
     fastest = sorted(found, key=lambda p: observed(p).cost or 1.0)[:24]
     for p in strategy.propose(8):
@@ -366,7 +371,7 @@ def test_the_last_trials_go_to_the_neighbourhood_of_the_best() -> None:
 
 
 def test_failures_are_learned_from() -> None:
-    strategy = Evolutionary(Problem(space("large"), GENERIC, 1, 64), MODELS, breeding=SMALL)
+    strategy = Evolutionary(Problem(space("large"), GENERIC, 1, 64, models=MODELS), breeding=SMALL)
     for _ in range(2):
         proposals = strategy.propose(8)
         strategy.observe([Observed(p.hash, {}, ()) for p in proposals])
@@ -383,7 +388,7 @@ def test_points_that_were_drawn_and_not_proposed_are_left(models: Models) -> Non
             b.i.split(t)
         }"""
     made = space_of(load("own.ms", text), "s")
-    strategy = Evolutionary(Problem(made, GENERIC, trials=100), models, breeding=SMALL)
+    strategy = Evolutionary(Problem(made, GENERIC, trials=100, models=models), breeding=SMALL)
     proposed = []
     while proposals := strategy.propose(8):
         proposed += proposals
@@ -405,6 +410,58 @@ def test_strategies_have_names() -> None:
     with pytest.raises(MsError) as error:
         strategy_named("evolutionery")
     assert error.value.diagnostic.code == "MS515" and error.value.diagnostic.help == "did you mean `evolutionary`?"
+
+
+def test_a_strategy_says_whether_it_uses_models_and_mutators() -> None:
+    does = {name: (uses(make, "models"), uses(make, "mutators")) for name, make in STRATEGIES.items()}
+    assert does == {
+        "auto": (True, True),
+        "evolutionary": (True, True),
+        "exhaustive": (True, False),
+        "replay_trace": (False, False),
+        "replay_schedule": (False, False),
+    }
+    assert uses(partial(Evolutionary, breeding=SMALL), "models") and not uses(lambda p: Evolutionary(p), "models")
+    why, help = unused("replay_schedule", "models") or ("", "")
+    assert why == "the strategy `replay_schedule` does not rank candidates"
+    assert help == "leave it out, or search with `auto`, `evolutionary` or `exhaustive`"
+    why, help = unused(lambda p: Evolutionary(p), "mutators") or ("", "")
+    assert "does not say that it can mutate candidates" in why and 'has `uses = ("mutators",)`' in help
+
+
+@pytest.mark.parametrize(("name", "trials", "is_small"), [("small", 16, True), ("large", 16, False)])
+def test_auto_ranks_by_the_models_whatever_it_chooses(name: str, trials: int, is_small: bool) -> None:
+    given: list[int] = []
+
+    class Counting(Linear):
+        def update(self, features: NDArray[np.float32], cost: Any, censored: Any) -> None:
+            given.append(len(cost))
+            super().update(features, cost, censored)
+
+    problem = Problem(space(name), GENERIC, 1, trials, models=Models(Draft, Columns, Counting))
+    made = strategy_named("auto")(problem)
+    assert isinstance(made, Exhaustive if is_small else Evolutionary)
+    searched(made, trials)
+    assert given
+
+
+def test_evolution_mutates_with_the_mutators_of_the_problem() -> None:
+    asked: list[str] = []
+
+    class Noting(msgspec.Struct, frozen=True):
+        name: str = "noting"
+        weight: float = 1.0
+
+        def applies(self, leaf: Leaf, leaves: Leaves) -> bool:
+            return True
+
+        def mutate(self, leaf: Leaf, leaves: Leaves, batch: DecisionBatch, stream: Stream) -> Sequence[Part]:
+            asked.append(self.name)
+            return [(leaf, batch)]
+
+    problem = Problem(space("large"), GENERIC, 1, 32, models=MODELS, mutators=(Noting(),))
+    assert isinstance(Noting(), Mutator) and searched(Evolutionary(problem, breeding=SMALL), 32)
+    assert asked
 
 
 def test_illegal_structures_are_told_apart_from_candidates() -> None:

@@ -27,6 +27,7 @@ from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
 from mslang.search.features.extractor import PerStore
 from mslang.search.models.model import DraftModel
+from mslang.search.mutators import MUTATORS
 from mslang.search.replay_trace import ReplayTrace, distinct_candidates
 from mslang.search.strategy import Factory, Observed, Problem, Rejections
 from mslang.sema.modules import load
@@ -189,6 +190,21 @@ def test_a_run_with_a_value_of_the_users_own_is_resumed_where_it_is_given_again(
         run_of(store, task, Settings(), False)
         with pytest.raises(MsError, match="MS503"):
             run_of(store, task, ours, True)
+
+
+def test_a_run_with_mutators_of_its_own_is_resumed_where_the_same_are_given(tmp_path: Path) -> None:
+    found = space()
+    task = Task(found.program, found, GENERIC, "gemm.ms")
+    first, *rest = MUTATORS
+    ours = Settings(mutators=(first,))
+    with Database(tmp_path / "r.db") as store:
+        run, _ = run_of(store, task, ours, False)
+        for others in (None, (first, *rest), tuple(rest)):
+            with pytest.raises(MsError, match="MS503") as error:
+                run_of(store, task, Settings(mutators=others), True)
+            assert "mutators=mslang.search.mutators.MutateDecision 'tile size', this" in str(error.value)
+        again, settings = run_of(store, task, Settings(mutators=(first,)), True)
+        assert again == run and settings.mutators == ours.mutators
 
 
 def test_a_run_that_something_else_compiled_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

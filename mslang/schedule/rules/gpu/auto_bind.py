@@ -32,7 +32,8 @@ Factor = Callable[[int], int | Expr]
 class AutoBind(msgspec.Struct, frozen=True):
     """Fuse the outer spatial loops of a nest that no rule has bound; bind them to blocks and a drawn number of threads.
 
-    A loop of more than `blocks` times the machine's threads is split in three: each thread takes several elements.
+    A loop of more than `max_threadblocks` times the machine's threads is split in three: each thread takes several
+    elements.
 
     Decisions: `auto_bind:block/threads`.
 
@@ -40,8 +41,8 @@ class AutoBind(msgspec.Struct, frozen=True):
     """
 
     name: str = "auto_bind"
-    extents: tuple[int, ...] = EXTENTS
-    blocks: int = BLOCKS
+    max_threadblocks: int = BLOCKS
+    thread_extents: tuple[int, ...] = EXTENTS
 
     def applies(self, it: Interpreter, block: Block) -> bool:
         """Whether a loop around a block is still to be bound to blocks or threads."""
@@ -56,14 +57,14 @@ class AutoBind(msgspec.Struct, frozen=True):
         session = it.session
 
         def factor(most: int) -> int | Expr:
-            sizes = tuple(x for x in self.extents if x <= most)
+            sizes = tuple(x for x in self.thread_extents if x <= most)
             if len(sizes) < 2:
                 return sizes[0] if sizes else most
             drawn = draw(session, "choose", sizes, address=f"{self.name}:{block.name}/threads")
             assert isinstance(drawn, Expr | int)
             return drawn
 
-        bind_loops(session, block, factor, self.blocks, most_threads(it.machine))
+        bind_loops(session, block, factor, self.max_threadblocks, most_threads(it.machine))
 
 
 def is_outermost(program: Program, block: Block) -> bool:

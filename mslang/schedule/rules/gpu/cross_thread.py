@@ -31,13 +31,14 @@ class CrossThreadReduction(msgspec.Struct, frozen=True):
     """Bind a part of a reduction to the threads of a block; where a consumer goes along the same outer loops, compute
     the reduction there, and pass the result through shared memory.
 
-    Decisions: `cross_thread:block` (`across`, or `apart`: each thread reduces alone), `cross_thread:block/threads`.
+    Decisions: `cross_thread_reduction:block` (`across`, or `apart`: each thread reduces alone) and, of their number,
+    `cross_thread_reduction:block/threads`.
 
     Source: MetaSchedule, `CrossThreadReduction`.
     """
 
-    name: str = "cross_thread"
-    extents: tuple[int, ...] = EXTENTS
+    name: str = "cross_thread_reduction"
+    thread_extents: tuple[int, ...] = EXTENTS
 
     def applies(self, it: Interpreter, block: Block) -> bool:
         """Whether it is a reduction in loops of its own that has too little work for threads that reduce alone."""
@@ -73,7 +74,7 @@ class CrossThreadReduction(msgspec.Struct, frozen=True):
         do(session, "bind", inner, "threadIdx.x")
 
     def _threads(self, it: Interpreter, block: Block) -> Expr | int:
-        sizes = tuple(x for x in self.extents if x <= most_threads(it.machine))
+        sizes = tuple(x for x in self.thread_extents if x <= most_threads(it.machine))
         drawn = draw(it.session, "choose", sizes, address=f"{self.name}:{block.name}/threads")
         assert isinstance(drawn, Expr | int)
         return drawn

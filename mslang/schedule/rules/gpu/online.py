@@ -44,14 +44,14 @@ Lanes = Callable[[Session, Handle, Handle], int | Expr]
 class OnlineAttention(msgspec.Struct, frozen=True):
     """Computes the stages of attention in one kernel, in one pass over tiles of keys; see the module.
 
-    Decisions: `online:block` of the block of the maximum (`one_pass`, or `apart`: the stages are left to other rules),
-    `online:block/rows` (queries of a block of threads), `/keys` (keys of a tile), `/fetch/buffer` (elements that a
-    thread fetches at once).
+    Decisions: `online_attention:block` of the block of the maximum (`one_pass`, or `apart`: the stages are left to
+    other rules), `online_attention:block/rows` (queries of a block of threads), `/keys` (keys of a tile),
+    `/fetch/buffer` (elements that a thread fetches at once).
 
     Source: FlashAttention.
     """
 
-    name: str = "online"
+    name: str = "online_attention"
     rows: tuple[int, ...] = (4, 8, 16, 32)
     keys: tuple[int, ...] = (32, 64, 128)
 

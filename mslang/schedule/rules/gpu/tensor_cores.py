@@ -122,14 +122,14 @@ class TensorCores(msgspec.Struct, frozen=True):
     warps; operands are staged in shared memory and loaded into fragments. Accumulators are stored by way of shared
     memory, a row of tiles of all warps at a time, where an elementwise consumer is inlined into the copy.
 
-    Decisions: `tensor_cores:block/m`, `/n` and `/k` (tiles), `tensor_cores:block/buffer` (elements fetched at once).
+    Decisions: `multi_level_tiling_tensor_core:block/m`, `/n` and `/k` (tiles), `/buffer` (elements fetched at once).
 
     Source: MetaSchedule, `MultiLevelTilingTensorCore`.
     """
 
-    name: str = "tensor_cores"
+    name: str = "multi_level_tiling_tensor_core"
     families: tuple[Family, ...] = FAMILIES
-    innermost: int = 4
+    max_innermost: int = 4
     stages: tuple[int, ...] = (2, 3)
 
     def applies(self, it: Interpreter, block: Block) -> bool:
@@ -239,7 +239,7 @@ class TensorCores(msgspec.Struct, frozen=True):
             together: list[Handle] = []
             if name == "n" and columns > 1:
                 loops[axis], *together = do(session, "split", loops[axis], (None, columns))
-            sizes = draw(session, "perfect_tile", loops[axis], parts, self.innermost, address=f"{prefix}/{name}")
+            sizes = draw(session, "perfect_tile", loops[axis], parts, self.max_innermost, address=f"{prefix}/{name}")
             assert isinstance(sizes, tuple)
             drawn[name] = sizes
             order = (0, 1, 3, 4, 2) if name == "m" else tuple(range(parts))

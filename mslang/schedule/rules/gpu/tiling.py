@@ -46,7 +46,7 @@ class GpuTiling(msgspec.Struct, frozen=True):
     name: str = "gpu_tiling"
     structure: str = "SSSRRSRS"
     binds: tuple[str, ...] = ("blockIdx.x", "vthread.x", "threadIdx.x")
-    innermost: int = 64
+    max_innermost: int = 64
     window: int = 8
     read_level: int = 4
     read_scope: str = "shared"
@@ -114,7 +114,7 @@ class GpuTiling(msgspec.Struct, frozen=True):
             if axis.name in kept:
                 levels[places[min(1, len(places) - 1)]].append(loop)
                 continue
-            tile = draw(session, "perfect_tile", loop, len(places), self.innermost, address=f"{prefix}/{axis.name}")
+            tile = draw(session, "perfect_tile", loop, len(places), self.max_innermost, address=f"{prefix}/{axis.name}")
             parts = do(session, "split", loop, tile, names=[f"{axis.name}{k}" for k in range(len(places))])
             for place, part in zip(places, parts, strict=True):
                 levels[place].append(part)

@@ -29,7 +29,7 @@ class GpuUnroll(msgspec.Struct, frozen=True):
     """
 
     name: str = "gpu_unroll"
-    steps: tuple[int, ...] = STEPS
+    unroll_steps: tuple[int, ...] = STEPS
 
     def applies(self, it: Interpreter, block: Block) -> bool:
         """Whether a reduction has serial loops within its threads."""
@@ -43,7 +43,7 @@ class GpuUnroll(msgspec.Struct, frozen=True):
     def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
         """Mark the loops, the innermost first."""
         session = it.session
-        steps = draw(session, "choose", self.steps, address=f"{self.name}:{block.name}/steps")
+        steps = draw(session, "choose", self.unroll_steps, address=f"{self.name}:{block.name}/steps")
         assert isinstance(steps, Expr | int)
         copies: Expr = ONE
         extents = {s.var: s.extent for s in loops_around(session.program, block)}
