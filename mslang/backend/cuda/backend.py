@@ -84,14 +84,15 @@ def device_name() -> str:
 def why_no_card(target: Target) -> str | None:
     """Why this machine cannot run code for a target: pycuda, the driver, the GPU or its architecture is missing."""
     from mslang.backend.cuda.device import device, unavailable
-    from mslang.backend.cuda.executable import architecture
+    from mslang.backend.cuda.executable import architecture, number_of
 
     reason = unavailable()
     if reason is not None:
         return reason
-    needed = int("".join(c for c in architecture(target) if c.isdigit()))
-    here = device()
-    return f"{here.name} is of sm_{here.sm}" if here.sm < needed else None
+    arch, here = architecture(target), device()
+    # Instructions of an architecture with a letter (sm_90a) exist on it alone.
+    runs = here.sm == number_of(arch) if arch[-1].isalpha() else here.sm >= number_of(arch)
+    return None if runs else f"{here.name} is of sm_{here.sm}"
 
 
 def timed(bound: Bound, limits: Limits, restore: Callable[[], None] | None) -> Timing:

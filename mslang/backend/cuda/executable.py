@@ -37,9 +37,22 @@ class CudaExecutable(msgspec.Struct, frozen=True):
         Raises:
             TargetError: MS444, no compiler is installed. MsError: MS443, the compiler refuses the source.
         """
-        if self.image is not None:
-            return self
-        made = compiler()(self.source.text, architecture(self.target), "cubin")
+        return self if self.image is not None else self._made(architecture(self.target))
+
+    def loadable_on(self, sm: int) -> CudaExecutable:
+        """The executable with an image that a GPU of an architecture (80, 90) loads.
+
+        A cubin runs on later GPUs of its generation only; for those of the next ones the source is compiled again.
+        Raises as `loadable`.
+
+        Source: CUDA C++ Programming Guide, "Binary Compatibility"
+        """
+        if number_of(architecture(self.target)) // 10 == sm // 10:
+            return self.loadable()
+        return self._made(f"sm_{sm}")
+
+    def _made(self, arch: str) -> CudaExecutable:
+        made = compiler()(self.source.text, arch, "cubin")
         return replace(self, image=made.image, resources=read_resources(made.log))
 
     @property
@@ -65,6 +78,11 @@ class CudaExecutable(msgspec.Struct, frozen=True):
 def architecture(target: Target) -> str:
     """The architecture of a target, as compilers name it: `"sm_90a"`."""
     return str(target.fields.get("arch", DEFAULT_ARCHITECTURE))
+
+
+def number_of(arch: str) -> int:
+    """The number of an architecture: 90 of `"sm_90a"`."""
+    return int("".join(c for c in arch if c.isdigit()))
 
 
 def compiled(module: Module, target: Target, text_only: bool = False) -> CudaExecutable:

@@ -30,11 +30,12 @@ class LoadedModule:
     """A module that can be called. Its image is loaded when it is made.
 
     Raises:
-        MsError: MS447, the driver refuses the image.
+        MsError: MS447, the driver refuses the image; MS443, the compiler refuses the source for this GPU.
+        TargetError: MS444, there is no compiler.
     """
 
     def __init__(self, executable: CudaExecutable, device: Device) -> None:
-        self.executable = executable.loadable()
+        self.executable = executable.loadable_on(device.sm)
         self.signature = executable.signature
         self.device = device
         image = self.executable.image or b""

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from mslang.backend.cuda import compilers, device, executable, toolkit
 from mslang.backend.cuda.backend import CUDA as BACK_END
+from mslang.backend.cuda.compiled import Compiled
 from mslang.backend.cuda.executable import CudaExecutable, compiled
 from mslang.backend.cuda.loaded import LoadedModule
 from mslang.backend.cuda.nvcc import Nvcc
@@ -42,7 +43,7 @@ NVCC = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not inst
 class FakeDevice:
     """Memory in Python; a launch runs a Python function of its arguments in place of the kernel."""
 
-    name, sm, l2 = "fake", 90, 1 << 20
+    name, sm, l2 = "fake", 80, 1 << 20
 
     def __init__(self, **kernels: Any) -> None:
         self.kernels = kernels
@@ -478,6 +479,31 @@ def test_an_older_gpu_is_not_used_for_a_newer_target(monkeypatch: pytest.MonkeyP
     with_driver(monkeypatch, FakeDriver())
     assert BACK_END.unavailable(SM_80) is None
     assert BACK_END.unavailable(SM_90) == "GPU is of sm_80"
+
+
+def test_code_of_one_architecture_alone_is_not_run_on_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = FakeDriver()
+    with_driver(monkeypatch, driver)
+    only = replace(SM_80, extra=(*(x for x in SM_80.extra if x[0] != "arch"), ("arch", "sm_75a")))
+    assert BACK_END.unavailable(only) == "GPU is of sm_80"
+
+
+@pytest.mark.parametrize(("sm", "compiled_for"), [(80, []), (86, []), (90, ["sm_90"]), (100, ["sm_100"])])
+def test_a_gpu_of_a_later_generation_gets_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, sm: int, compiled_for: list[str]
+) -> None:
+    """A cubin for sm_80 runs on sm_86, and not on sm_90."""
+    seen: list[str] = []
+
+    def compile_here(source: str, arch: str, form: str) -> Compiled:
+        seen.append(arch)
+        return Compiled(b"another", "")
+
+    monkeypatch.setattr("mslang.backend.cuda.executable.compiler", lambda: compile_here)
+    fake = FakeDevice(first=twice, second=plus_one)
+    fake.sm = sm
+    kernel = loaded(fake, two_kernels())
+    assert seen == compiled_for and kernel.executable.image == (b"another" if compiled_for else b"image")
 
 
 def test_errors_of_the_driver_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
