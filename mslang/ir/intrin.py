@@ -50,6 +50,11 @@ def scratch_of(text: str) -> tuple[Scratch, ...]:
     return tuple(Scratch(m[1], int(m[2]), m[3]) for m in found if m is not None)
 
 
+def has_barrier(text: str) -> bool:
+    """Whether a text declares, by `#barrier`, that all threads of a block wait in it for one another."""
+    return any(line.strip() == "#barrier" for line in text.split("\n")) if "#barrier" in text else False
+
+
 class Guard(msgspec.Struct, frozen=True):
     """`on kind(condition, …)`: the kind of target that has the instruction, and what it must have besides."""
 

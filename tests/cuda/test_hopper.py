@@ -10,7 +10,7 @@ import pytest
 
 from mslang.backend.cuda.nvcc import Nvcc
 from mslang.backend.reference import interpret
-from mslang.diagnostics import MsError
+from mslang.diagnostics import MsError, TargetError
 from mslang.ir.expr import Const
 from mslang.ir.program import Program
 from mslang.kernel.nodes import Invoke
@@ -52,7 +52,7 @@ schedule s for g on sm_90 {
     let rows = fuse(zero.io, zero.ii)
     let columns = fuse(zero.jo, zero.ji)
     rows.tensorize(fill_f32)
-    c.spatial_loops()[1].tensorize(store_f32)
+    c.spatial_loops()[-2].tensorize(store_f32)
 }
 """
 COPIED = """use std.cuda.{sm_90}
@@ -174,6 +174,29 @@ def test_the_copy_engine_fills_shared_memory(dtype: str, name: str, each: int) -
     for found in (emulate(program, arrays, SM_90), ran(program, arrays)):
         assert found.faults == ()
         np.testing.assert_array_equal(found.results["B"], arrays["A"][:, ::-1])
+
+
+@pytest.mark.parametrize("threads", [1, 64, 96])
+def test_a_product_of_fewer_than_four_warps_is_refused(threads: int) -> None:
+    program = scheduled(PRODUCT.replace("TYPE", "f16").replace("[_, 128]", f"[_, {threads}]"))
+    says = f"`fill_f32` is an instruction of 128 threads, and a block has {threads}"
+    with pytest.raises(TargetError, match=says) as caught:
+        made(program, SM_90)
+    assert caught.value.diagnostic.code == "MS456"
+
+
+def test_a_product_that_a_part_of_the_block_reaches_is_refused() -> None:
+    text = PRODUCT.replace("TYPE", "f16").replace("[2, 8, 6, 8, 8]", "[3, 8, 6, 8, 8]").replace("n: 2", "n: 3")
+    text = text.replace("out C: f32[2", "out C: f32[3")
+    by_y = text.replace(
+        "let n = mm.n\n    n.bind(blockIdx.x)", "let n0, n = mm.n.split([2, 2])\n    n.bind(threadIdx.y)"
+    )
+    assert by_y != text
+    made(scheduled(text), SM_90)
+    says = "not all of the 256 threads that run `f16f16f32` together are known to reach it"
+    with pytest.raises(TargetError, match=says) as caught:
+        made(scheduled(by_y), SM_90)
+    assert caught.value.diagnostic.code == "MS456"
 
 
 def rows(shared: str, count: int = 12, around: str = "") -> Program:

@@ -4,7 +4,8 @@
 `TYPE` for each 16 by 16 elements of the buffer. A `TYPE` that ends in `[4]` is an array: the registers of one thread.
 `#aligned src 16` says that an operand, and each of its rows, begins at a multiple of 16 bytes, `#contiguous src[8, 8]`
 that there is nothing between the last 8 by 8 elements. `#shared word[1] u64` asks for an element in shared memory that
-each thread which runs the text has to itself; lowering makes it an operand.
+each thread which runs the text has to itself; lowering makes it an operand. `#barrier` says that all threads of the
+block wait in the text for one another.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import lru_cache
 import msgspec
 
 from mslang.diagnostics import MsError, problem
-from mslang.ir.intrin import scratch_of
+from mslang.ir.intrin import has_barrier, scratch_of
 
 _INCLUDE = re.compile(r"#include <([\w./]+)>")
 _FRAGMENT = re.compile(r"#fragment (\w+)\[([\d, ]+)\] (.+)")
@@ -70,7 +71,7 @@ def read_text(name: str, text: str) -> CudaText:
             aligned[bytes_[1]] = int(bytes_[2])
         elif (piece := _CONTIGUOUS.fullmatch(stripped)) is not None:
             contiguous[piece[1]] = _numbers(piece[2])
-        elif scratch_of(stripped):
+        elif scratch_of(stripped) or has_barrier(stripped):
             continue
         else:
             raise MsError(
@@ -78,7 +79,7 @@ def read_text(name: str, text: str) -> CudaText:
                     "MS441",
                     f"the text of `{name}` has the line `{stripped}`",
                     why="only lines `#include <header>`, `#fragment operand[n, m] type`, `#aligned operand bytes`, "
-                    "`#contiguous operand[n, m]` and `#shared name[n] dtype` begin with `#`",
+                    "`#contiguous operand[n, m]`, `#shared name[n] dtype` and `#barrier` begin with `#`",
                 )
             )
     return CudaText(tuple(headers), fragments, aligned, contiguous, "\n".join(rest).strip("\n"))
