@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, problem
+from mslang.ir.dtype import SCALARS
 from mslang.ir.expr import Const
 from mslang.ir.print import print_program
 from mslang.ir.program import AttrValue, Block, Program
@@ -23,6 +24,35 @@ KEY = "intrin"
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)(?:\.(stride(\d*))|\[(\d+(?:, *\d+)*)\])?\}")
 """`{a}`, `{a.stride}`, `{a.stride1}`, `{a[8, 0]}` in the text of an implementation."""
+
+
+_SHARED = re.compile(rf"#shared (\w+)\[([1-9]\d*)\] ({'|'.join(SCALARS)})")
+
+
+class Scratch(msgspec.Struct, frozen=True):
+    """`#shared name[count] dtype` in a CUDA text: elements in shared memory that each thread which runs the text has to
+    itself, as `{name}`. What they hold at its start is not defined."""
+
+    name: str
+    count: int
+    dtype: str
+
+
+def scratch_of(text: str) -> tuple[Scratch, ...]:
+    """The scratch memory that a text declares.
+
+    >>> scratch_of("#shared arrived[1] u64")
+    (Scratch(name='arrived', count=1, dtype='u64'),)
+    """
+    if "#shared" not in text:
+        return ()
+    found = (_SHARED.fullmatch(line.strip()) for line in text.split("\n"))
+    return tuple(Scratch(m[1], int(m[2]), m[3]) for m in found if m is not None)
+
+
+def has_barrier(text: str) -> bool:
+    """Whether a text declares, by `#barrier`, that all threads of a block wait in it for one another."""
+    return any(line.strip() == "#barrier" for line in text.split("\n")) if "#barrier" in text else False
 
 
 class Guard(msgspec.Struct, frozen=True):

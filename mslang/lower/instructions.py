@@ -14,7 +14,8 @@ from mslang.target.description import Target
 
 
 class InstructionTexts(NamedTuple):
-    """Which texts implement instructions: those of a back end (`impl NAME`), or, without a name, of any.
+    """Which texts implement instructions: those of a back end (`impl NAME`), or, without a name, of any, first of the
+    one that is called as the target's kind.
 
     `required`: an instruction without such a text is refused; else the body of its block is compiled.
     """
@@ -35,7 +36,9 @@ def text_for(record: Recorded, target: Target, texts: InstructionTexts = LLVM) -
         TargetError: MS417, nothing implements it for the back end; MS418, the target lacks it.
     """
     lacking = None if record.guard is None else why_lacking(record.guard, target)
-    name = next(iter(record.texts), None) if texts.back_end is None else texts.back_end
+    name = texts.back_end
+    if name is None:
+        name = target.kind if target.kind in record.texts else next(iter(record.texts), None)
     text = None if name is None else record.texts.get(name)
     if lacking is None and text is not None:
         return text

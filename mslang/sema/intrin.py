@@ -7,7 +7,7 @@ from textwrap import dedent
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
 from mslang.extensions import BACK_ENDS, declared
-from mslang.ir.intrin import PLACEHOLDER, Guard, Intrin
+from mslang.ir.intrin import PLACEHOLDER, Guard, Intrin, scratch_of
 from mslang.ir.program import Program
 from mslang.resources import stdlib_folder
 from mslang.sema.module import Found
@@ -148,9 +148,10 @@ def intrin_faults(item: tree.Intrin) -> tuple[Diagnostic, ...]:
     for impl in item.impls:
         if impl.text is None:
             continue
+        own = OWN_NAMES.union(x.name for x in scratch_of(impl.text.value))
         for m in PLACEHOLDER.finditer(impl.text.value):
             name, stride, dimension, at = m.groups()
-            if name in OWN_NAMES and stride is None and at is None and name not in params:
+            if name in own and stride is None and at is None and name not in params:
                 continue
             if name not in params:
                 found.append(

@@ -83,7 +83,8 @@ def _call(instruction: str, operands: list[str]) -> str:
     if m is None:
         raise ValueError(f"not a PTX instruction: {instruction}")
     negated, condition, mnemonic, rest = m.groups()
-    arguments = [operands[int(n)] if n else name or number for n, name, number in _WORD.findall(rest)]
+    words = [operands[int(n)] if n else name or number for n, name, number in _WORD.findall(rest)]
+    arguments = ["ptx::unused" if word == "_" else word for word in words]
     guard = f"if ({negated}({condition.lstrip('%')})) " if condition else ""
     name = re.sub(r"\W+", "_", mnemonic).replace("__", "_")
     return f"{guard}ptx::{name}({', '.join(['__LINE__', *arguments])});"

@@ -49,6 +49,8 @@ def instruction(printer: ExpressionPrinter, s: Invoke, scope: Scope) -> list[str
             require_as_declared(s, formal, e, place.strides, rank)
             if formal.name in found.aligned:
                 _require_aligned(s, formal.name, e, place, rank, found.aligned[formal.name], scope)
+            if formal.name in found.contiguous:
+                _require_contiguous(s, formal.name, e, place, found.contiguous[formal.name], scope)
 
     def named(m: re.Match[str]) -> str:
         name, stride, dimension, at = m.groups()
@@ -82,6 +84,24 @@ def _require_aligned(s: Invoke, param: str, e: Load, place: Place, rank: int, wa
         if multiple_of(simplify(stride, scope.ranges)) * size % wanted:
             text = f"has rows {print_expr(stride)} elements of {size} bytes apart, not a multiple of {wanted} bytes"
             raise _misaligned(s.name, param, e.buffer, text)
+
+
+def _require_contiguous(s: Invoke, param: str, e: Load, place: Place, tile: tuple[int, ...], scope: Scope) -> None:
+    """The last elements of an operand in memory, a tile of them, must provably be in one piece."""
+    wanted = 1
+    for size, stride in zip(reversed(tile), reversed(place.strides), strict=False):
+        if simplify(stride, scope.ranges) != Const(wanted):
+            shape = " × ".join(map(str, tile))
+            raise MsError(
+                problem(
+                    "MS419",
+                    f"`{e.buffer}` is not laid out as the instruction `{s.name}` takes `{param}`",
+                    why=f"its tiles of {shape} elements are not in one piece: a stride is {print_expr(stride)}, "
+                    f"not {wanted}",
+                    help="leave its last dimensions without padding",
+                )
+            )
+        wanted *= size
 
 
 def _misaligned(name: str, param: str, buffer: str, why: str) -> MsError:

@@ -32,6 +32,7 @@ from mslang.kernel.visit import bodies, walk, with_bodies
 from mslang.lower.analysis import names
 from mslang.lower.gpu.accesses import CP_ASYNC_WAIT, Access, collective, direct
 from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, axis_ranges, extents_of, thread_extents
+from mslang.lower.gpu.groups import require_whole_groups
 from mslang.lower.gpu.ownership import Place, apart, facts_of
 from mslang.lower.gpu.warp_numbers import NUMBER, Warp, warp_of
 from mslang.target.description import Target
@@ -41,17 +42,19 @@ def synchronized(module: Module, target: Target) -> Module:
     """The module with the barriers that its functions need.
 
     Raises:
-        TargetError: MS433, one is needed where not all threads of a block come.
+        TargetError: MS433, one is needed where not all threads of a block come; MS456, an instruction is reached by a
+            part of the threads that run it together.
     """
     scopes = {b.name: b.scope for f in module.functions for b in f.params}
     return replace(module, functions=tuple(_synchronized(f, scopes) for f in module.functions))
 
 
 def _synchronized(f: Function, scopes: Mapping[str, str]) -> Function:
+    scopes = {**scopes, **{s.buffer.name: s.buffer.scope for s in walk(f.body) if isinstance(s, Allocate)}}
+    require_whole_groups(f, scopes)
     extents = {a: n for a, n in extents_of(f.launch).items() if a in THREAD_AXES}
     if not extents:
         return f
-    scopes = {**scopes, **{s.buffer.name: s.buffer.scope for s in walk(f.body) if isinstance(s, Allocate)}}
     stored = {a.buffer for s in walk(f.body) for a in direct(s) if a.write}
     watched = frozenset(n for n in stored if scopes[n] in BLOCK_SHARED)
     if not watched:

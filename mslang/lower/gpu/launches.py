@@ -8,7 +8,7 @@ memory of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from mslang.diagnostics import TargetError, problem
 from mslang.ir import arith
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
+from mslang.ir.intrin import scratch_of
 from mslang.ir.print import print_expr
 from mslang.ir.program import HOLDERS, Buffer, Param
 from mslang.ir.visit import conjunction, free_vars, loads_of, substitute
@@ -35,9 +36,20 @@ from mslang.kernel import (
     Within,
 )
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
+from mslang.lower.analysis import names
 from mslang.lower.fold import fold
 from mslang.lower.gpu.accesses import touched
-from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, Extents, larger, launch_of
+from mslang.lower.gpu.axes import (
+    AXES,
+    BLOCK_AXES,
+    BLOCK_SHARED,
+    THREAD_AXES,
+    Extents,
+    bound_threads,
+    larger,
+    launch_of,
+)
+from mslang.lower.gpu.scratch import ScratchBuffers
 from mslang.lower.gpu.sharing import check_blocks, check_private, exchanged_in_warps
 from mslang.target.description import Target
 
@@ -172,6 +184,26 @@ def _with(body: Body, var: str, value: int) -> Body:
     return map_deep(body, lambda e: fold(substitute(e, values)))
 
 
+def scratch_by_loop(module: Module) -> dict[str, tuple[Buffer, ...]]:
+    """The scratch memory of the instructions of each top-level nest, by the nest's first loop; decisions may have no
+    values."""
+    (f,) = module.functions
+    if not any(isinstance(s, Invoke) and scratch_of(s.text) for s in walk(f.body)):
+        return {}
+    allocations: dict[str, Allocate] = {}
+    body = _taken_out(f.body, allocations)
+    buffers = (*_global(module), *(a.buffer for a in allocations.values()))
+    scopes = {b.name: b.scope for b in buffers}
+    found: dict[str, tuple[Buffer, ...]] = {}
+    for s in body:
+        first = next((x.var for x in walk((s,)) if isinstance(x, For)), None)
+        if first is not None:
+            binder = _Binder(bound_threads(walk((s,))), scopes, frozenset(), names(body).union(scopes))
+            binder.bound((s,))
+            found[first] = binder.scratch.buffers
+    return found
+
+
 # ------------------------------------------------------------------ a function
 def _function(
     name: str,
@@ -188,9 +220,9 @@ def _function(
     check_blocks(
         nest, extents, workspaces, frozenset(n for n, b in buffers.items() if b.scope == "global") - workspaces
     )
-    binder = _Binder(extents, scopes, exchanged)
-    binder.learn(nest)
-    body = binder.body(nest, _Around({}, frozenset(), frozenset(), {}))
+    binder = _Binder(extents, scopes, exchanged, names(nest).union(buffers))
+    body = binder.bound(nest)
+    allocations += tuple(Allocate(b, ()) for b in binder.scratch.buffers)
     for a in reversed(allocations):
         own = a.buffer.scope == "warp" and a.buffer.name not in exchanged
         b = replace(a.buffer, scope="local") if own else a.buffer
@@ -261,11 +293,19 @@ class _Around(NamedTuple):
 class _Binder:
     """Replaces the variables of bound loops, for one launch."""
 
-    def __init__(self, extents: Extents, scopes: Mapping[str, str], exchanged: frozenset[str]) -> None:
+    def __init__(
+        self, extents: Extents, scopes: Mapping[str, str], exchanged: frozenset[str], taken: Collection[str]
+    ) -> None:
         self.extents = {a: n for a, n in extents.items() if n != ONE}
         self.scopes, self.exchanged = scopes, exchanged
+        self.scratch = ScratchBuffers(self.extents, taken)
         self.contents: dict[str, frozenset[str]] = {}
         """The axes on which the elements of a buffer that each thread has to itself may depend."""
+
+    def bound(self, nest: Body) -> Body:
+        """The statements of a launch."""
+        self.learn(nest)
+        return self.body(nest, _Around({}, frozenset(), frozenset(), {}))
 
     def learn(self, nest: Body) -> None:
         """Find out on which axes the memory of a thread depends."""
@@ -326,7 +366,8 @@ class _Binder:
             inside = self._predicate(s)
             return body if inside == TRUE else (If(inside, body),)
         if isinstance(s, Invoke):
-            return self._replaced((s,), around.values)
+            (made,) = self._replaced((s,), around.values)
+            return (self.scratch.given(made, around.held) if isinstance(made, Invoke) else made,)
         if isinstance(s, For | Let):
             own = around.bound.intersection(
                 frozenset[str]().union(*(self._axes_in(e, around.depends) for e in expressions(s)))

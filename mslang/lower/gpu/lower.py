@@ -74,8 +74,8 @@ def lower(program: Program, target: Target) -> Module:
 
     Raises:
         MsError: MS405, MS406, MS409, as of `mslang.lower.lower`.
-        TargetError: MS430 to MS439, the schedule cannot be run by a GPU's threads as it stands; MS461, a block needs
-            more shared memory than there is; MS317, MS395, loops of one axis inside each other are not one index.
+        TargetError: MS430 to MS439, MS456, the schedule cannot be run by a GPU's threads as it stands; MS461, a block
+            needs more shared memory than there is; MS317, MS395, loops of one axis inside each other are not one index.
     """
     try:
         require_one_index(program, "lower")

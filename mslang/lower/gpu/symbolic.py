@@ -14,6 +14,7 @@ from mslang.lower.auto_unroll import auto_unrolled
 from mslang.lower.flatten import flatten
 from mslang.lower.gpu.axes import axis_ranges, bound_threads
 from mslang.lower.gpu.cross_thread import exchanged
+from mslang.lower.gpu.launches import scratch_by_loop
 from mslang.lower.gpu.lower import shared_out
 from mslang.lower.instructions import InstructionTexts
 from mslang.lower.passes import SYMBOLIC, Pass
@@ -30,7 +31,8 @@ PASSES: Sequence[Pass] = tuple(_PLACE if p.name == _PLACE.name else p for p in S
 
 
 def lower_for_threads(program: Program, target: Target) -> Module:
-    """What a program does, with the memory in which threads combine the parts of reductions.
+    """What a program does, with the memory in which threads combine the parts of reductions, and that which
+    instructions need beside their operands.
 
     Raises:
         MsError, TargetError: as of `mslang.lower.symbolic.lower_symbolic`.
@@ -38,6 +40,8 @@ def lower_for_threads(program: Program, target: Target) -> Module:
     program = _shared_out(program)
     made = {s.var: buffers for s, buffers in exchanged(program)}
     module = flatten(auto_unrolled(program), target, texts=InstructionTexts())
+    for var, buffers in scratch_by_loop(module).items():
+        made[var] = (*made.get(var, ()), *buffers)
     for p in PASSES:
         module = p.run(module, target)
     return map_functions(module, lambda body: _allocating(body, dict(made)))

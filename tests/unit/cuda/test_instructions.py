@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from mslang.backend.cuda.texts import read_text
 from mslang.diagnostics import MsError
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load, Var
 from mslang.ir.intrin import Formal, Intrin
 from mslang.ir.program import Buffer
 from mslang.kernel.nodes import Allocate, Barrier, Body, For, Invoke, Module, Store
+from mslang.lower.gpu.scratch import ScratchBuffers
 from mslang.resources import stdlib_folder
 from mslang.runtime.arguments import numpy_name
 from mslang.sema.modules import load
@@ -52,17 +54,20 @@ def shape_of(b: Buffer) -> tuple[int, ...]:
 def alone(address: str) -> Module:
     """A kernel of one warp in which the instruction stands on buffers of the scopes that it asks for."""
     intrin = library_intrin(address)
+    pieces = read_text(intrin.name, dict(intrin.texts)["cuda"]).contiguous
     operands: dict[str, tuple[Buffer, tuple[Expr, ...]]] = {}
     for p in intrin.desc.params:
         b = p.buffer
         sizes = shape_of(b)
-        # Twice the tile: what is asked for begins in the middle.
-        shape = (*(2 * k for k in sizes[:-1]), 2 * sizes[-1])
+        # Twice the tile, but for dimensions that are in one piece: what is asked for begins in the middle.
+        split = len(sizes) - len(pieces.get(b.name, ()))
+        shape = (*(2 * k for k in sizes[:split]), *sizes[split:])
         made = buffer(f"{b.name}_{b.dtype}", b.dtype, *shape, scope=b.scope)
-        operands[b.name] = (made, tuple(n(k) for k in sizes))
-    body: Body = (placed(intrin, operands),)
+        operands[b.name] = (made, (*(n(k) for k in sizes[:split]), *(n(0) for _ in sizes[split:])))
+    scratch = ScratchBuffers({}, ())
+    body: Body = (scratch.given(placed(intrin, operands), frozenset()),)
     outside = [b for b, _ in operands.values() if b.scope == "global"]
-    for b in (b for b, _ in operands.values() if b.scope != "global"):
+    for b in (*(b for b, _ in operands.values() if b.scope != "global"), *scratch.buffers):
         body = (Allocate(b, body),)
     return module(address.replace(".", "_"), body, tuple(outside), launch((1,), (32,)))
 
@@ -87,6 +92,27 @@ def test_memory_that_is_not_what_the_text_relies_on_is_refused(changed: dict[str
     call = placed(intrin, {"src": (src, (n(0), n(0))), "dst": (dst, (n(0), n(0)))})
     with pytest.raises(MsError) as caught:
         cuda_source(module("k", (Allocate(src, (Allocate(dst, (call,)),)),), (), launch((1,), (32,))), SM_90)
+    assert caught.value.diagnostic.code == "MS419"
+    assert says in str(caught.value.diagnostic.why)
+
+
+@pytest.mark.parametrize(
+    ("strides", "says"),
+    [
+        ((128, 64, 16, 1), "its tiles of 8 × 8 elements are not in one piece: a stride is 16, not 8"),
+        ((132, 64, 8, 1), "has rows 132 elements of 2 bytes apart, not a multiple of 16 bytes"),
+    ],
+)
+def test_a_tile_that_is_not_in_one_piece_or_begins_elsewhere_is_refused(strides: tuple[int, ...], says: str) -> None:
+    intrin = library_intrin("std.cuda.wgmma.f16f16f32")
+    a = replace(buffer("a", "f16", 8, 2, 8, 8, scope="shared"), strides=tuple(map(n, strides)))
+    b, c = buffer("b", "f16", 8, 2, 8, 8, scope="shared"), buffer("c", "f32", 64, 64, scope="wgmma.acc")
+    call = placed(intrin, {x.name: (x, tuple(n(0) for _ in x.shape)) for x in (a, b, c)})
+    body: Body = (call,)
+    for x in (a, b, c):
+        body = (Allocate(x, body),)
+    with pytest.raises(MsError) as caught:
+        cuda_source(module("k", body, (), launch((1,), (128,))), SM_90)
     assert caught.value.diagnostic.code == "MS419"
     assert says in str(caught.value.diagnostic.why)
 

@@ -45,6 +45,47 @@ template <typename... T> inline void cp_async_cg_shared_global_L2_128B(T... t) {
 inline void cp_async_commit_group(int) { emulated_commit_async(); }
 inline void cp_async_wait_group(int, size_t pending) { emulated_wait_async((unsigned)pending); }
 inline void cp_async_wait_all(int) { emulated_commit_async(); emulated_wait_async(0); }
+
+// Bulk copies and the barriers that they arrive at. A barrier is its word: what marks one, its phase, the arrivals and the
+// bytes that it waits for. Each operation reads or writes the word, so that threads that share one race. Here only the
+// thread that issued a copy waits for it, so that the bytes move when it waits; a thread that would wait for more traps.
+struct Unused {};
+constexpr Unused unused{};
+typedef emulated_u64 Word;
+constexpr Word BARRIER = 0xbaULL << 56, PHASE = 1ULL << 48, ARRIVAL = 1ULL << 32;
+inline Word& barrier(size_t at) { return *(Word*)shared(at); }
+__attribute__((no_sanitize_thread, noinline)) static bool is_barrier(size_t at) {
+    return *(const volatile Word*)shared(at) >> 56 == BARRIER >> 56;
+}
+inline void require(bool holds, int line) { if (!holds) emulated_trap(line); }
+inline void mbarrier_init_shared_cta_b64(int line, size_t at, size_t arrivals) {
+    require(at % 8 == 0 && !is_barrier(at), line);
+    barrier(at) = BARRIER + arrivals * ARRIVAL;
+}
+inline void mbarrier_inval_shared_cta_b64(int line, size_t at) {
+    require(is_barrier(at), line);
+    barrier(at) = 0;
+}
+inline void mbarrier_arrive_expect_tx_shared_cta_b64(int line, Unused, size_t at, size_t bytes) {
+    require(is_barrier(at), line);
+    barrier(at) += bytes - ARRIVAL;
+}
+inline void cp_async_bulk_shared_cluster_global_mbarrier_complete_tx_bytes(int line, size_t to, const void* from,
+                                                                          size_t bytes, size_t at) {
+    require(is_barrier(at) && bytes % 16 == 0, line);
+    for (size_t k = 0; k < bytes; k += 16) emulated_copy_async((char*)shared(to) + k, (const char*)from + k, 16, 16);
+    barrier(at) -= bytes;
+}
+inline void mbarrier_try_wait_parity_shared_cta_b64(int line, bool& done, size_t at, size_t parity) {
+    require(is_barrier(at), line);
+    emulated_commit_async();
+    emulated_wait_async(0);
+    if (barrier(at) % PHASE == 0) barrier(at) += PHASE;
+    done = (barrier(at) / PHASE & 1) != parity;
+    require(done, line);
+}
+inline void selp_u32(int, unsigned& d, unsigned a, unsigned b, bool p) { d = p ? a : b; }
+inline void fence_proxy_async(int) {}
 #define PTX_DOT(name, A, B)                                                                                              \
     template <typename D> inline void name(int, D& d, unsigned a, unsigned b, D c) {                                     \
         for (int i = 0; i < 32; i += 8) c += (D)(A)(a >> i) * (D)(B)(b >> i);                                            \
