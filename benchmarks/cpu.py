@@ -296,19 +296,15 @@ def quantiles(values: Sequence[float]) -> dict[str, float]:
 
 
 def beside(times: Mapping[str, Sequence[float]], what: str) -> dict[str, Any]:
-    """A peer's time, and its ratio to ours round by round: quartiles, and the 95 % interval of the median.
+    """A peer's time, and its ratio to ours round by round: quartiles, and the 95 % interval of the median."""
+    from common import interval
 
-    The interval is that of the order statistics (binomial, normal approximation).
-    """
-    ratios = sorted(peer / ours for peer, ours in zip(times[what], times["mslang"], strict=True))
-    reach = math.ceil(0.98 * math.sqrt(len(ratios)))
-    centre = (len(ratios) - 1) / 2
-    low, high = max(0, math.floor(centre - reach)), min(len(ratios) - 1, math.ceil(centre + reach))
+    ratios = [peer / ours for peer, ours in zip(times[what], times["mslang"], strict=True)]
     least = min(times[what])
     return {
         "seconds": quantiles(times[what]) | {"least": least},
         "ratio": quantiles(ratios),
-        "interval": (ratios[low], ratios[high]),
+        "interval": interval(ratios),
         "least": least / min(times["mslang"]),
     }
 

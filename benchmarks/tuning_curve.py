@@ -4,24 +4,30 @@ TVM's MetaSchedule.
 python benchmarks/tuning_curve.py [NAME …] [--trials N] [--budget TIME] [--seeds N] [--tvm-trials N] [--folder F]
     [--strategy NAME] [--cost-model NAME] [--no-random] [--no-tvm] [--json]
 
-Each side tunes by itself, in processes of its own, from the start of the command. What each had when is then measured
-again, all in turn in one process: every schedule that was our best at some time, the best of random search, TVM's best.
-So a lucky measurement does not count for either side. *Typical* is the median time of all candidates of a run over its
-best, for our strategy and for random search; one that was cut off early counts as slower. Without `apache-tvm` and
-`xgboost` (extra `bench`) TVM's part is left out. What has been tuned is kept in the folder and not tuned again.
+Each side tunes by itself, in processes of its own, from the start of the command, and ends with one kernel: ours and
+that of random search are what `mslang apply` gives after tuning (the fastest record after the finalists were timed
+again, or the default schedule), TVM's is the first of its database. These are measured again, all in turn in one
+process, so that a lucky measurement counts for no side. Ratios are theirs over ours, round by round: the median and its
+95 % interval.
+
+Every schedule that was our best at some time is measured in the same rounds. TVM is *passed* by the first of them whose
+ratio has an interval above 1; *within 5 %* of TVM is the first whose interval is above 1 / 1.05. Each point is tested
+by itself. *Share* is when that point was found, as a share of the time after which TVM had its best. *Typical* is the
+median time of all candidates of a run over its best, for our strategy and for random search; one that was cut off early
+counts as slower. Without `apache-tvm` and `xgboost` (extra `bench`) TVM's part is left out. What has been tuned is kept
+in the folder and not tuned again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,12 +38,14 @@ from common import (
     at_rest,
     conditions,
     interleaved,
+    interval,
     let_tvm_use_all_cores,
     ratio,
     show,
     spread_out,
     table,
 )
+from tuning_runs import Curve, Point, Search, program_at, tuned
 
 import mslang as ms
 from mslang.ir.print import print_program
@@ -46,7 +54,7 @@ from mslang.resources import stdlib_folder
 from mslang.sema.modules import load
 from mslang.sema.program import instantiate
 from mslang.target.detect import host
-from mslang.target.yardstick import NOMINAL_RATE, Yardstick
+from mslang.target.yardstick import Yardstick
 from mslang.tune.verification import make_arguments, make_inputs
 
 NAMES: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
@@ -78,28 +86,15 @@ MORE: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
 }
 """Workloads that are measured only where they are named."""
 
+Runs = dict[str, Callable[[], object]]
+
+OURS = "ours"
+"""The label of the kernel that our tuning ended with."""
+
 NEAR = 1.05
 """A schedule that takes so many times as long as TVM's best is near it."""
 FASTER_IN = 0.2
 """The goal: the share of TVM's time after which our best passes TVM's."""
-
-
-class Point(msgspec.Struct, frozen=True):
-    """A best-so-far: seconds since the start of the command, trials so far, seconds of one run as measured then."""
-
-    after: float
-    trial: int
-    seconds: float
-    schedule: str = ""
-
-
-class Curve(msgspec.Struct, frozen=True):
-    """What one tuning run found, how long it took in all, and the median time of its candidates over its best."""
-
-    points: tuple[Point, ...]
-    trials: int
-    took: float
-    typical: float = 0.0
 
 
 def main() -> None:
@@ -137,169 +132,138 @@ def main() -> None:
 
 
 # ------------------------------------------------------------------ one workload and seed
-def compared(name: str, seed: int, options: argparse.Namespace, beside: bool) -> dict[str, Any]:
+def compared(name: str, seed: int, options: argparse.Namespace, beside_tvm: bool) -> dict[str, Any]:
     """Tune on all sides, then measure in turn what they found."""
     file = options.folder / f"{name}.ms"
     program = program_of(name)
     file.write_text(print_program(program))
-    ours = tuned(file, seed, options, options.strategy)
-    chance = None if options.no_random else tuned(file, seed, options, "replay_trace")
-    theirs = tuned_there(name, seed, options) if beside else None
+    limits = (options.trials, options.budget)
+    ours = tuned(file, program, seed, Search(options.strategy, options.cost_model, *limits))
+    chance = None if options.no_random else tuned(file, program, seed, Search("replay_trace", None, *limits))
+    theirs = tuned_there(name, seed, options) if beside_tvm else None
     arrays = inputs_of(program)
-    runs: dict[str, Callable[[], object]] = {}
-    for k, point in enumerate(ours.points):
-        runs[f"ours {k}"] = bound(file, program, point.schedule, arrays)
-    if chance is not None and chance.points:
-        runs["random"] = bound(file, program, chance.points[-1].schedule, arrays)
+    names = {ours.final: OURS}
+    points = [names.setdefault(program_at(file, p), f"point {k}") for k, p in enumerate(ours.curve.points)]
+    random = None if chance is None else names.setdefault(chance.final, "random")
+    runs: Runs = {label: ms.build(made).bind(*arrays).run for made, label in names.items()}
     if theirs is not None and theirs.points:
         runs["tvm"] = bound_there(options.folder / f"{name}-{seed}.so", arrays)
+    times = in_turn(runs, options.rounds)
+    row: dict[str, Any] = {
+        "workload": name,
+        "seed": seed,
+        "trials": ours.curve.trials,
+        "took": ours.curve.took,
+        "typical": ours.curve.typical,
+        "ours": statistics.median(times[OURS]),
+        "how": ours.how,
+        "after": ours.curve.points[points.index(OURS)].after if OURS in points else ours.curve.took,
+    }
+    if random is not None and chance is not None:
+        row |= {"random": beside(times[OURS], times[random]), "typical_random": chance.curve.typical}
+    if theirs is not None and theirs.points:
+        row |= {"tvm": beside(times[OURS], times["tvm"])}
+        row |= {"tvm_after": theirs.points[-1].after, "tvm_trials": theirs.trials, "tvm_took": theirs.took}
+        lows = [beside(times[label], times["tvm"])["interval"][0] for label in points]
+        row["passed_after"] = first_after(ours.curve.points, lows, 1.0)
+        row["near_after"] = first_after(ours.curve.points, lows, 1.0 / NEAR)
+    return row
+
+
+def in_turn(runs: Runs, rounds: int) -> dict[str, list[float]]:
+    """Times of kernels in turn, each sample when no thread of the process runs and each thread has a core."""
     spread = spread_out(Yardstick())
 
     def before() -> None:
         at_rest()
         spread()
 
-    times = interleaved(runs, options.rounds, 0.01, before)
-    row: dict[str, Any] = {"workload": name, "seed": seed, "trials": ours.trials, "took": ours.took}
-    if not ours.points:
-        return row
-    medians = [statistics.median(times[f"ours {k}"]) for k in range(len(ours.points))]
-    best = int(np.argmin(medians))
-    row |= {"best": medians[best], "after": ours.points[best].after, "typical": ours.typical}
-    if "random" in times and chance is not None:
-        row["random"] = ratio(times[f"ours {best}"], times["random"])
-        row["typical_random"] = chance.typical
-    if "tvm" in times and theirs is not None:
-        row |= {"tvm": statistics.median(times["tvm"]), "tvm_after": theirs.points[-1].after, "tvm_took": theirs.took}
-        row["faster"] = ratio(times[f"ours {best}"], times["tvm"])
-        passed = (p.after for p, m in zip(ours.points, medians, strict=True) if m <= row["tvm"])
-        row["passed_after"] = next(passed, None)
-        near = (p.after for p, m in zip(ours.points, medians, strict=True) if m <= NEAR * row["tvm"])
-        row["near_after"] = next(near, None)
-    return row
+    return interleaved(runs, rounds, 0.01, before)
+
+
+def beside(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
+    """Another kernel's time, and its ratio to ours round by round: median, quartiles, 95 % interval of the median."""
+    ratios = [y / x for x, y in zip(ours, theirs, strict=True)]
+    return {"seconds": statistics.median(theirs), "ratio": ratio(ours, theirs), "interval": interval(ratios)}
+
+
+def first_after(points: Sequence[Point], lows: Sequence[float], limit: float) -> float | None:
+    """When the first point was found whose ratio has an interval above a limit, in seconds; None: no point has."""
+    return next((p.after for p, low in zip(points, lows, strict=True) if low > limit), None)
 
 
 def told(row: Mapping[str, Any]) -> str:
     """A row as a line."""
-    if "best" not in row:
-        return f"{row['workload']} seed {row['seed']}: nothing found in {row['took']:.0f} s"
-    text = f"{row['workload']} seed {row['seed']}: {show(row['best'])} after {row['after']:.0f} s"
+    text = f"{row['workload']} seed {row['seed']}: {show(row['ours'])} after {row['after']:.0f} s ({row['how']})"
     if "random" in row:
-        text += f"; {row['random'][0]:.2f} × random search"
+        text += f"; random search / ours {times_of(row['random'])}"
     if "tvm" in row:
-        when = row["passed_after"]
-        text += f"; TVM {show(row['tvm'])} after {row['tvm_after']:.0f} s ({row['faster'][0]:.2f} ×), "
-        text += "not passed" if when is None else f"passed after {when:.0f} s"
-        text += "" if row["near_after"] is None else f", within {NEAR - 1:.0%} after {row['near_after']:.0f} s"
+        text += f"; TVM {show(row['tvm']['seconds'])} after {row['tvm_after']:.0f} s, TVM / ours {times_of(row['tvm'])}"
+        for key, what in (("passed_after", "passed"), ("near_after", f"within {NEAR - 1:.0%}")):
+            text += f", {what} after {row[key]:.0f} s" if row[key] is not None else f", not {what}"
     return text
+
+
+def times_of(found: Mapping[str, Any]) -> str:
+    """A ratio and its interval as text."""
+    low, high = found["interval"]
+    return f"{found['ratio'][0]:.2f} ({low:.2f} to {high:.2f})"
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> str:
     """A line a workload: medians over its seeds."""
     out = []
     for name in dict.fromkeys(r["workload"] for r in rows):
-        mine = [r for r in rows if r["workload"] == name and "best" in r]
-        if not mine:
-            continue
-        cells = [name, show(statistics.median(r["best"] for r in mine))]
-        chance = [r["random"][0] for r in mine if "random" in r]
-        cells.append(f"{statistics.median(chance):.2f}" if chance else "")
-        for key in ("typical", "typical_random"):
-            typical = [r[key] for r in mine if r.get(key)]
-            cells.append(f"{statistics.median(typical):.2f}" if typical else "")
+        mine = [r for r in rows if r["workload"] == name]
         theirs = [r for r in mine if "tvm" in r]
-        cells.append(show(statistics.median(r["tvm"] for r in theirs)) if theirs else "")
-        cells.append(f"{statistics.median(r['faster'][0] for r in theirs):.2f}" if theirs else "")
-        shares = [r["passed_after"] / r["tvm_after"] if r["passed_after"] else float("inf") for r in theirs]
-        cells.append(f"{statistics.median(shares):.2f}" if shares else "")
-        near = [r["near_after"] / r["tvm_after"] if r["near_after"] else float("inf") for r in theirs]
-        cells.append(f"{statistics.median(near):.2f}" if near else "")
-        out.append(cells)
+        out.append(
+            (
+                name,
+                middle([r["ours"] for r in mine], show),
+                middle([r["random"]["ratio"][0] for r in mine if "random" in r]),
+                middle([r["typical"] for r in mine if r["typical"]]),
+                middle([r["typical_random"] for r in mine if r.get("typical_random")]),
+                middle([r["tvm"]["seconds"] for r in theirs], show),
+                middle([r["tvm"]["ratio"][0] for r in theirs]),
+                *(middle([share(r, key) for r in theirs]) for key in ("passed_after", "near_after")),
+            )
+        )
     head = (
         "workload",
         "ours",
-        "× random",
+        "random / ours",
         "typical",
         "random",
         "TVM",
-        "× TVM",
+        "TVM / ours",
         f"share (goal {FASTER_IN})",
         "within 5 %",
     )
     return table(head, out)
 
 
-# ------------------------------------------------------------------ ours
+def share(row: Mapping[str, Any], key: str) -> float:
+    """When we got so far, as a share of the time after which TVM had its best; infinite where we did not."""
+    return float("inf") if row[key] is None else row[key] / row["tvm_after"]
+
+
+def middle(values: Sequence[float], text: Callable[[float], str] = "{:.2f}".format) -> str:
+    """The median as text, empty without values, a dash where it is infinite."""
+    found = statistics.median(values) if values else None
+    return "" if found is None else "–" if math.isinf(found) else text(found)
+
+
+# ------------------------------------------------------------------ programs and arrays
 def program_of(name: str) -> Program:
     """The program of a workload, without the schedules that stand beside it."""
     file, program, sizes = (NAMES | MORE)[name]
     return instantiate(load(str(stdlib_folder() / f"{file}.ms")), program, sizes)
 
 
-def tuned(file: Path, seed: int, options: argparse.Namespace, strategy: str) -> Curve:
-    """The curve of `mslang tune`, from the records that it left."""
-    model = options.cost_model if strategy == options.strategy else None
-    kept = file.with_name(f"{'-'.join(filter(None, (file.stem, strategy, model)))}-{seed}.json")
-    if kept.exists():
-        return msgspec.json.decode(kept.read_bytes(), type=Curve)
-    database = kept.with_suffix(".db")
-    database.unlink(missing_ok=True)
-    mslang = [sys.executable, "-m", "mslang"]
-    limits = ["--trials", str(options.trials), "--budget", options.budget, "--seed", str(seed)]
-    begun = time.time()
-    chosen = ["--strategy", strategy, *(["--cost-model", model] if model else [])]
-    run([*mslang, "tune", str(file), *limits, *chosen, "--db", str(database)])
-    took = time.time() - begun
-    lines = run([*mslang, "db", "export", "--db", str(database)]).splitlines()
-    found = curve([r for r in map(json.loads, lines) if r["kind"] == "record"], begun, took)
-    kept.write_bytes(msgspec.json.encode(found))
-    return found
-
-
-def curve(records: Sequence[Mapping[str, Any]], begun: float, took: float) -> Curve:
-    """The records that were the best when they were made, in that order."""
-    points: list[Point] = []
-    costs: list[float] = []
-    least = float("inf")
-    for r in sorted(records, key=lambda r: str(r["created"])):
-        timing = r["result"]["timing"]
-        if r["result"]["outcome"] == "cut off":
-            costs.append(float("inf"))
-        if r["result"]["outcome"] != "measured":
-            continue
-        seconds = statistics.median(timing["samples"])
-        cost = seconds * (timing["yardstick"] or NOMINAL_RATE)
-        costs.append(cost)
-        if cost < least:
-            least = cost
-            after = datetime.fromisoformat(r["created"]).timestamp() - begun
-            points.append(Point(after, int(r["trial"]), seconds, str(r["trace"])))
-    return Curve(tuple(points), len(records), took, statistics.median(costs) / least if points else 0.0)
-
-
-def run(command: Sequence[str]) -> str:
-    """The output of a command.
-
-    Raises:
-        SystemExit: it failed.
-    """
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr[-2000:]}")
-    return done.stdout
-
-
 def inputs_of(program: Program) -> list[np.ndarray[Any, Any]]:
     """Arrays for all parameters, in their order."""
     arrays = make_arguments(program, make_inputs(program, "dense", 0))
     return [arrays[p.given.name] for p in program.params]
-
-
-def bound(file: Path, program: Program, schedule: str, arrays: Sequence[Any]) -> Callable[[], object]:
-    """A schedule of ours, compiled and given its arrays."""
-    module = ms.parse(f"{file.read_text()}\n{schedule}\n")
-    name = schedule.split()[1]
-    return ms.build(module.space(name, target=host()).sample(0).program).bind(*arrays).run
 
 
 # ------------------------------------------------------------------ TVM
