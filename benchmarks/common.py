@@ -104,6 +104,19 @@ def spread_out(yardstick: Yardstick) -> Callable[[], None]:
     return spread
 
 
+def undisturbed(runs: Mapping[str, Callable[[], object]], rounds: int, least: float = 0.01) -> dict[str, list[float]]:
+    """Times of several functions in turn, each sample when no thread of the process runs and each thread has a core."""
+    from mslang.target.yardstick import Yardstick
+
+    spread = spread_out(Yardstick())
+
+    def before() -> None:
+        at_rest()
+        spread()
+
+    return interleaved(runs, rounds, least, before)
+
+
 def let_tvm_use_all_cores() -> None:
     """Give TVM as many threads as ours have, also in programs started from here.
 

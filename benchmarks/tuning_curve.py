@@ -2,13 +2,17 @@
 TVM's MetaSchedule.
 
 python benchmarks/tuning_curve.py [NAME …] [--trials N] [--budget TIME] [--seeds N] [--tvm-trials N] [--folder F]
-    [--strategy NAME] [--cost-model NAME] [--no-random] [--no-tvm] [--json]
+    [--strategy NAME] [--cost-model NAME] [--draws N] [--no-random] [--no-tvm] [--json]
 
 Each side tunes by itself, in processes of its own, from the start of the command, and ends with one kernel: ours and
 that of random search are what `mslang apply` gives after tuning (the fastest record after the finalists were timed
 again, or the default schedule), TVM's is the first of its database. These are measured again, all in turn in one
 process, so that a lucky measurement counts for no side. Ratios are theirs over ours, round by round: the median and its
 95 % interval.
+
+*By hand* is the fastest of the library's schedules for the program at these sizes, of `--draws` random draws of each.
+It is chosen in rounds of its own, then measured in the rounds of all. The goal is that ours takes at most 5 % longer: a
+ratio of 1 / 1.05 or more.
 
 Every schedule that was our best at some time is measured in the same rounds. TVM is *passed* by the first of them whose
 ratio has an interval above 1; *within 5 %* of TVM is the first whose interval is above 1 / 1.05. Each point is tested
@@ -32,18 +36,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import by_hand
 import msgspec
 import numpy as np
+from by_hand import Arrays, ByHand
 from common import (
-    at_rest,
     conditions,
-    interleaved,
     interval,
     let_tvm_use_all_cores,
     ratio,
     show,
-    spread_out,
     table,
+    undisturbed,
 )
 from tuning_runs import Curve, Point, Search, program_at, tuned
 
@@ -54,7 +58,6 @@ from mslang.resources import stdlib_folder
 from mslang.sema.modules import load
 from mslang.sema.program import instantiate
 from mslang.target.detect import host
-from mslang.target.yardstick import Yardstick
 from mslang.tune.verification import make_arguments, make_inputs
 
 NAMES: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
@@ -110,6 +113,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "mslang_tuning_curves")
     parser.add_argument("--strategy", default="auto", help="how we search")
     parser.add_argument("--cost-model", help="what our search learns with")
+    parser.add_argument("--draws", type=int, default=24, help="random draws of each schedule by hand; 0: none")
     parser.add_argument("--no-random", action="store_true")
     parser.add_argument("--no-tvm", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -122,8 +126,11 @@ def main() -> None:
     beside = not options.no_tvm and find_spec("tvm") is not None and find_spec("xgboost") is not None
     rows = []
     for name in options.names or list(NAMES):
+        program = program_of(name)
+        arrays = make_arguments(program, make_inputs(program, "dense", 0))
+        hand = by_hand_of(name, program, arrays, options.draws) if options.draws else None
         for seed in range(options.seeds):
-            row = compared(name, seed, options, beside)
+            row = compared(name, program, seed, options, beside, arrays, hand)
             rows.append(row)
             print(json.dumps(row) if options.json else told(row), flush=True)
     if not options.json:
@@ -132,23 +139,31 @@ def main() -> None:
 
 
 # ------------------------------------------------------------------ one workload and seed
-def compared(name: str, seed: int, options: argparse.Namespace, beside_tvm: bool) -> dict[str, Any]:
+def compared(
+    name: str,
+    program: Program,
+    seed: int,
+    options: argparse.Namespace,
+    beside_tvm: bool,
+    arrays: Arrays,
+    hand: ByHand | None,
+) -> dict[str, Any]:
     """Tune on all sides, then measure in turn what they found."""
     file = options.folder / f"{name}.ms"
-    program = program_of(name)
     file.write_text(print_program(program))
     limits = (options.trials, options.budget)
     ours = tuned(file, program, seed, Search(options.strategy, options.cost_model, *limits))
     chance = None if options.no_random else tuned(file, program, seed, Search("replay_trace", None, *limits))
     theirs = tuned_there(name, seed, options) if beside_tvm else None
-    arrays = inputs_of(program)
     names = {ours.final: OURS}
     points = [names.setdefault(program_at(file, p), f"point {k}") for k, p in enumerate(ours.curve.points)]
     random = None if chance is None else names.setdefault(chance.final, "random")
-    runs: Runs = {label: ms.build(made).bind(*arrays).run for made, label in names.items()}
+    runs: Runs = {label: ms.build(made).bind(**arrays).run for made, label in names.items()}
     if theirs is not None and theirs.points:
-        runs["tvm"] = bound_there(options.folder / f"{name}-{seed}.so", arrays)
-    times = in_turn(runs, options.rounds)
+        runs["tvm"] = bound_there(options.folder / f"{name}-{seed}.so", list(arrays.values()))
+    if hand is not None:
+        runs["by hand"] = hand.run
+    times = undisturbed(runs, options.rounds)
     row: dict[str, Any] = {
         "workload": name,
         "seed": seed,
@@ -159,6 +174,9 @@ def compared(name: str, seed: int, options: argparse.Namespace, beside_tvm: bool
         "how": ours.how,
         "after": ours.curve.points[points.index(OURS)].after if OURS in points else ours.curve.took,
     }
+    if hand is not None:
+        found = {"schedule": hand.schedule, "candidates": hand.candidates}
+        row["by_hand"] = found | beside(times[OURS], times["by hand"])
     if random is not None and chance is not None:
         row |= {"random": beside(times[OURS], times[random]), "typical_random": chance.curve.typical}
     if theirs is not None and theirs.points:
@@ -168,17 +186,6 @@ def compared(name: str, seed: int, options: argparse.Namespace, beside_tvm: bool
         row["passed_after"] = first_after(ours.curve.points, lows, 1.0)
         row["near_after"] = first_after(ours.curve.points, lows, 1.0 / NEAR)
     return row
-
-
-def in_turn(runs: Runs, rounds: int) -> dict[str, list[float]]:
-    """Times of kernels in turn, each sample when no thread of the process runs and each thread has a core."""
-    spread = spread_out(Yardstick())
-
-    def before() -> None:
-        at_rest()
-        spread()
-
-    return interleaved(runs, rounds, 0.01, before)
 
 
 def beside(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
@@ -195,6 +202,8 @@ def first_after(points: Sequence[Point], lows: Sequence[float], limit: float) ->
 def told(row: Mapping[str, Any]) -> str:
     """A row as a line."""
     text = f"{row['workload']} seed {row['seed']}: {show(row['ours'])} after {row['after']:.0f} s ({row['how']})"
+    if "by_hand" in row:
+        text += f"; by hand ({row['by_hand']['schedule']}) / ours {times_of(row['by_hand'])}"
     if "random" in row:
         text += f"; random search / ours {times_of(row['random'])}"
     if "tvm" in row:
@@ -220,6 +229,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
             (
                 name,
                 middle([r["ours"] for r in mine], show),
+                middle([r["by_hand"]["ratio"][0] for r in mine if "by_hand" in r]),
                 middle([r["random"]["ratio"][0] for r in mine if "random" in r]),
                 middle([r["typical"] for r in mine if r["typical"]]),
                 middle([r["typical_random"] for r in mine if r.get("typical_random")]),
@@ -231,6 +241,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
     head = (
         "workload",
         "ours",
+        "by hand / ours",
         "random / ours",
         "typical",
         "random",
@@ -260,10 +271,10 @@ def program_of(name: str) -> Program:
     return instantiate(load(str(stdlib_folder() / f"{file}.ms")), program, sizes)
 
 
-def inputs_of(program: Program) -> list[np.ndarray[Any, Any]]:
-    """Arrays for all parameters, in their order."""
-    arrays = make_arguments(program, make_inputs(program, "dense", 0))
-    return [arrays[p.given.name] for p in program.params]
+def by_hand_of(name: str, program: Program, arrays: Arrays, draws: int) -> ByHand | None:
+    """The fastest schedule by hand of a workload."""
+    file, _, sizes = (NAMES | MORE)[name]
+    return by_hand.fastest(stdlib_folder() / f"{file}.ms", program, sizes, draws, arrays)
 
 
 # ------------------------------------------------------------------ TVM
