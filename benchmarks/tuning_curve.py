@@ -18,8 +18,9 @@ Every schedule that was our best at some time is measured in the same rounds. TV
 ratio has an interval above 1; *within 5 %* of TVM is the first whose interval is above 1 / 1.05. Each point is tested
 by itself. *Share* is when that point was found, as a share of the time after which TVM had its best. *Typical* is the
 median time of all candidates of a run over its best, for our strategy and for random search; one that was cut off early
-counts as slower. Without `apache-tvm` and `xgboost` (extra `bench`) TVM's part is left out. What has been tuned is kept
-in the folder and not tuned again.
+counts as slower. `--json` rows have both curves: of each best-so-far seconds since the start, trial (−1: the default
+schedule), seconds of a run as measured again (TVM's but the last: as measured by its tuning). Without `apache-tvm` and
+`xgboost` (extra `bench`) TVM's part is left out. What has been tuned is kept in the folder and not tuned again.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=24, help="random draws of each schedule by hand; 0: none")
     parser.add_argument("--no-random", action="store_true")
     parser.add_argument("--no-tvm", action="store_true")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--json", action="store_true", help="a line of JSON for each workload and seed, with its curves"
+    )
     options = parser.parse_args()
     unknown = [n for n in options.names if n not in known]
     if unknown:
@@ -174,6 +177,10 @@ def compared(
         "how": ours.how,
         "after": ours.curve.points[points.index(OURS)].after if OURS in points else ours.curve.took,
     }
+    row["points"] = [
+        {"after": p.after, "trial": p.trial, "seconds": statistics.median(times[label])}
+        for p, label in zip(ours.curve.points, points, strict=True)
+    ]
     if hand is not None:
         found = {"schedule": hand.schedule, "candidates": hand.candidates}
         row["by_hand"] = found | beside(times[OURS], times["by hand"])
@@ -182,6 +189,8 @@ def compared(
     if theirs is not None and theirs.points:
         row |= {"tvm": beside(times[OURS], times["tvm"])}
         row |= {"tvm_after": theirs.points[-1].after, "tvm_trials": theirs.trials, "tvm_took": theirs.took}
+        row["tvm_points"] = [{"after": p.after, "trial": p.trial, "seconds": p.seconds} for p in theirs.points]
+        row["tvm_points"][-1]["seconds"] = row["tvm"]["seconds"]
         lows = [beside(times[label], times["tvm"])["interval"][0] for label in points]
         row["passed_after"] = first_after(ours.curve.points, lows, 1.0)
         row["near_after"] = first_after(ours.curve.points, lows, 1.0 / NEAR)
@@ -200,7 +209,7 @@ def first_after(points: Sequence[Point], lows: Sequence[float], limit: float) ->
 
 
 def told(row: Mapping[str, Any]) -> str:
-    """A row as a line."""
+    """A row as a line, and a line for the curve of each side."""
     text = f"{row['workload']} seed {row['seed']}: {show(row['ours'])} after {row['after']:.0f} s ({row['how']})"
     if "by_hand" in row:
         text += f"; by hand ({row['by_hand']['schedule']}) / ours {times_of(row['by_hand'])}"
@@ -210,7 +219,18 @@ def told(row: Mapping[str, Any]) -> str:
         text += f"; TVM {show(row['tvm']['seconds'])} after {row['tvm_after']:.0f} s, TVM / ours {times_of(row['tvm'])}"
         for key, what in (("passed_after", "passed"), ("near_after", f"within {NEAR - 1:.0%}")):
             text += f", {what} after {row[key]:.0f} s" if row[key] is not None else f", not {what}"
-    return text
+    curves = [(who, row[key]) for who, key in ((OURS, "points"), ("TVM", "tvm_points")) if key in row]
+    return "\n".join([text, *(f"  {who}: {curve_text(points)}" for who, points in curves)])
+
+
+def curve_text(points: Sequence[Mapping[str, Any]]) -> str:
+    """A curve as text: of each best-so-far when it was found, as which trial, and its time."""
+    return ", ".join(f"{p['after']:.0f} s {trial_text(p['trial'])} {show(p['seconds'])}" for p in points) or "nothing"
+
+
+def trial_text(trial: int) -> str:
+    """A trial's number as text; the default schedule has none."""
+    return f"#{trial}" if trial >= 0 else "default"
 
 
 def times_of(found: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from mslang.target.yardstick import NOMINAL_RATE
 
 
 class Point(msgspec.Struct, frozen=True):
-    """A best-so-far: seconds since the start of the command, trials so far, seconds of one run as measured then."""
+    """A best-so-far: seconds since the start of the command, trial, seconds of one run as measured then."""
 
     after: float
     trial: int
@@ -108,7 +108,8 @@ def curve(records: Sequence[Mapping[str, Any]], begun: float, took: float) -> Cu
             least = cost
             after = datetime.fromisoformat(r["created"]).timestamp() - begun
             points.append(Point(after, int(r["trial"]), seconds, str(r["trace"])))
-    return Curve(tuple(points), len(records), took, statistics.median(costs) / least if points else 0.0)
+    trials = len({r["trial"] for r in records if r["trial"] >= 0})
+    return Curve(tuple(points), trials, took, statistics.median(costs) / least if points else 0.0)
 
 
 def _run(command: Sequence[str]) -> str:
