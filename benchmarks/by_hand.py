@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from automatic import drawn
 from common import undisturbed
+from workloads import Workload
 
 import mslang as ms
 from mslang.diagnostics import MsError
@@ -34,8 +34,8 @@ class ByHand(NamedTuple):
     run: Callable[[], object]
 
 
-def fastest(path: Path, program: Program, sizes: Mapping[str, int], draws: int, arrays: Arrays) -> ByHand | None:
-    """The fastest candidate of all schedules for a program in a file, bound to arrays; None: none can be compiled here.
+def fastest(workload: Workload, program: Program, draws: int, arrays: Arrays) -> ByHand | None:
+    """The fastest candidate of all schedules that the library has for a workload, bound to arrays; None: there is none.
 
     It is chosen by rounds of its own: all candidates in turn, then the fastest of them, which the median decides.
 
@@ -44,8 +44,8 @@ def fastest(path: Path, program: Program, sizes: Mapping[str, int], draws: int, 
     """
     expected = expected_outputs(program, arrays)
     runs: dict[str, Callable[[], object]] = {}
-    for schedule in schedules_for(path, program.name):
-        for number, candidate in enumerate(candidates(path, schedule, sizes, draws)):
+    for schedule in schedules_for(workload):
+        for number, candidate in enumerate(candidates(workload, schedule, draws)):
             try:
                 bound = ms.build(candidate).bind(**arrays)
             except MsError:
@@ -61,16 +61,17 @@ def fastest(path: Path, program: Program, sizes: Mapping[str, int], draws: int, 
     return ByHand(best.partition(" #")[0], len(runs), runs[best])
 
 
-def schedules_for(path: Path, program: str) -> list[str]:
-    """The schedules in a file that are for a program."""
-    given = load(str(path)).schedules
-    return [name for name, s in given.items() if s.program is not None and s.program[-1].text == program]
+def schedules_for(workload: Workload) -> list[str]:
+    """The schedules in the file that are for the program."""
+    given = load(str(workload.path)).schedules
+    return [name for name, s in given.items() if s.program is not None and s.program[-1].text == workload.program]
 
 
-def candidates(path: Path, schedule: str, sizes: Mapping[str, int], draws: int) -> list[Program]:
+def candidates(workload: Workload, schedule: str, draws: int) -> list[Program]:
     """Distinct random candidates of a schedule; none where this machine lacks what it needs."""
     try:
-        return list(drawn([ms.load(path).space(schedule, sizes=dict(sizes), target=host())], draws))
+        space = ms.load(workload.path).space(schedule, sizes=dict(workload.sizes), target=host())
+        return list(drawn([space], draws))
     except MsError:
         return []
 

@@ -51,44 +51,25 @@ from common import (
     undisturbed,
 )
 from tuning_runs import Curve, Point, Search, program_at, tuned
+from workloads import TABLE
 
 import mslang as ms
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
-from mslang.resources import stdlib_folder
-from mslang.sema.modules import load
-from mslang.sema.program import instantiate
 from mslang.target.detect import host
 from mslang.tune.verification import make_arguments, make_inputs
 
-NAMES: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
-    "gemm_512": ("workloads/gemm", "gemm", {"M": 512, "N": 512, "K": 512}),
-    "gemm_1024": ("workloads/gemm", "gemm", {"M": 1024, "N": 1024, "K": 1024}),
-    "conv2d_c64_3x3": ("workloads/conv2d", "conv2d_nhwc", {}),
-    "dense_bias_relu": ("workloads/dense", "dense_bias_relu", {"M": 128, "N": 3072, "K": 768}),
-    "depthwise_112": ("workloads/depthwise", "depthwise_nhwc", {"H": 112, "W": 112, "C": 32}),
-    "softmax": ("workloads/softmax", "softmax", {"M": 256, "N": 4096}),
-    "layer_norm": ("workloads/layer_norm", "layer_norm", {"M": 256, "N": 1024}),
-    "bmm_128": ("workloads/batch_gemm", "batch_gemm", {"BATCH": 1, "M": 128, "N": 128, "K": 128}),
-}
-"""File of the library, program, and sizes of each workload."""
-
-MORE: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
-    "conv2d_stem_7x7": (
-        "workloads/conv2d",
-        "conv2d_nhwc",
-        {"STRIDE": 2, "PAD": 3, "H": 224, "W": 224, "CI": 3, "CO": 64, "R": 7, "S": 7},
-    ),
-    "conv2d_1x1": (
-        "workloads/conv2d",
-        "conv2d_nhwc",
-        {"STRIDE": 1, "PAD": 0, "H": 14, "W": 14, "CI": 1024, "CO": 256, "R": 1, "S": 1},
-    ),
-    "attention": ("workloads/attention", "attention", {"B": 8, "L": 128, "T": 128, "D": 64}),
-    "gemm_s8": ("cpu/gemm_bytes", "gemm_s8s8", {"M": 1024, "N": 1024, "K": 1024}),
-    "gemm_bf16": ("cpu/gemm_bf16", "gemm_bf16_rounded", {"M": 1024, "N": 1024, "K": 1024}),
-}
-"""Workloads that are measured only where they are named."""
+NAMES = (
+    "gemm_512",
+    "gemm_1024",
+    "conv2d_c64_3x3",
+    "dense_bias_relu",
+    "depthwise_112",
+    "softmax",
+    "layer_norm",
+    "bmm_128",
+)
+"""The workloads that are measured where none is named."""
 
 Runs = dict[str, Callable[[], object]]
 
@@ -103,8 +84,8 @@ FASTER_IN = 0.2
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    known = NAMES | MORE
-    about = f"{', '.join(NAMES)}, which are measured where none is given, {', '.join(MORE)}"
+    others = ", ".join(n for n in TABLE if n not in NAMES)
+    about = f"{', '.join(NAMES)}, which are measured where none is given, {others}"
     parser.add_argument("names", nargs="*", metavar="NAME", help=about)
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--budget", default="5m")
@@ -121,17 +102,17 @@ def main() -> None:
         "--json", action="store_true", help="a line of JSON for each workload and seed, with its curves"
     )
     options = parser.parse_args()
-    unknown = [n for n in options.names if n not in known]
+    unknown = [n for n in options.names if n not in TABLE]
     if unknown:
-        parser.error(f"there is no workload {unknown[0]}; there are {', '.join(known)}")
+        parser.error(f"there is no workload {unknown[0]}; there are {', '.join(TABLE)}")
     options.folder.mkdir(parents=True, exist_ok=True)
     let_tvm_use_all_cores()
     beside = not options.no_tvm and find_spec("tvm") is not None and find_spec("xgboost") is not None
     rows = []
     for name in options.names or list(NAMES):
-        program = program_of(name)
+        program = TABLE[name].bare()
         arrays = make_arguments(program, make_inputs(program, "dense", 0))
-        hand = by_hand_of(name, program, arrays, options.draws) if options.draws else None
+        hand = by_hand.fastest(TABLE[name], program, options.draws, arrays) if options.draws else None
         for seed in range(options.seeds):
             row = compared(name, program, seed, options, beside, arrays, hand)
             rows.append(row)
@@ -284,19 +265,6 @@ def middle(values: Sequence[float], text: Callable[[float], str] = "{:.2f}".form
     return "" if found is None else "–" if math.isinf(found) else text(found)
 
 
-# ------------------------------------------------------------------ programs and arrays
-def program_of(name: str) -> Program:
-    """The program of a workload, without the schedules that stand beside it."""
-    file, program, sizes = (NAMES | MORE)[name]
-    return instantiate(load(str(stdlib_folder() / f"{file}.ms")), program, sizes)
-
-
-def by_hand_of(name: str, program: Program, arrays: Arrays, draws: int) -> ByHand | None:
-    """The fastest schedule by hand of a workload."""
-    file, _, sizes = (NAMES | MORE)[name]
-    return by_hand.fastest(stdlib_folder() / f"{file}.ms", program, sizes, draws, arrays)
-
-
 # ------------------------------------------------------------------ TVM
 THERE = """
 import json, sys, tempfile, time
@@ -385,7 +353,7 @@ def tuned_there(name: str, seed: int, options: argparse.Namespace) -> Curve:
         return msgspec.json.decode(kept.read_bytes(), type=Curve)
     machine = host()
     target = {"kind": "llvm", "num-cores": machine.cores or 1, "mcpu": machine.cpu}
-    given = json.dumps((name, to_graph(program_of(name)), str(folder), options.tvm_trials, seed, target))
+    given = json.dumps((name, to_graph(TABLE[name].bare()), str(folder), options.tvm_trials, seed, target))
     script = options.folder / "there.py"
     script.write_text(THERE)
     done = subprocess.run([sys.executable, str(script)], input=given, capture_output=True, text=True)
