@@ -1,12 +1,12 @@
 """How fast tuning gets how far: `mslang tune` from the program alone, beside random search in the same space and beside
 TVM's MetaSchedule.
 
-python benchmarks/tuning_curve.py [NAME …] [--trials N] [--budget TIME] [--seeds N] [--tvm-trials N] [--folder F]
-    [--strategy NAME] [--cost-model NAME] [--draws N] [--no-random] [--no-tvm] [--json]
+python benchmarks/tuning_curve.py [NAME …] [--trials N] [--budget TIME] [--seeds N] [--tvm-trials N]
+    [--tvm-seconds S] [--folder F] [--strategy NAME] [--cost-model NAME] [--draws N] [--no-random] [--no-tvm] [--json]
 
 Each side tunes by itself, in processes of its own, from the start of the command, and ends with one kernel: ours and
 that of random search are what `mslang apply` gives after tuning (the fastest record after the finalists were timed
-again, or the default schedule), TVM's is the first of its database. These are measured again, all in turn in one
+again, or the default schedule), TVM's is the fastest by its tuning. These are measured again, all in turn in one
 process, so that a lucky measurement counts for no side. Ratios are theirs over ours, round by round: the median and its
 95 % interval.
 
@@ -19,8 +19,12 @@ ratio has an interval above 1; *within 5 %* of TVM is the first whose interval i
 by itself. *Share* is when that point was found, as a share of the time after which TVM had its best. *Typical* is the
 median time of all candidates of a run over its best, for our strategy and for random search; one that was cut off early
 counts as slower. `--json` rows have both curves: of each best-so-far seconds since the start, trial (−1: the default
-schedule), seconds of a run as measured again (TVM's but the last: as measured by its tuning). Without `apache-tvm` and
-`xgboost` (extra `bench`) TVM's part is left out. What has been tuned is kept in the folder and not tuned again.
+schedule), seconds of a run as measured again (as measured by its tuning where a kernel of TVM's took over 10 times its
+best). Without `apache-tvm` and `xgboost` (extra `bench`) TVM's part is left out. What has been tuned is kept in the
+folder and not tuned again.
+
+`tvm_tuning.py` says how TVM's side differs from its defaults: above all, it builds and runs candidates one by one in
+its own process. `--tvm-seconds` ends its tuning after so long; its best until then counts as its best.
 """
 
 from __future__ import annotations
@@ -29,8 +33,6 @@ import argparse
 import json
 import math
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -38,8 +40,7 @@ from pathlib import Path
 from typing import Any
 
 import by_hand
-import msgspec
-import numpy as np
+import tvm_tuning
 from by_hand import Arrays, ByHand
 from common import (
     conditions,
@@ -56,7 +57,6 @@ from workloads import TABLE
 import mslang as ms
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
-from mslang.target.detect import host
 from mslang.tune.verification import make_arguments, make_inputs
 
 NAMES = (
@@ -78,6 +78,8 @@ OURS = "ours"
 
 NEAR = 1.05
 """A schedule that takes so many times as long as TVM's best is near it."""
+SLOW = 10.0
+"""Kernels of TVM's that take more than so many times as long as its best are not measured again: some take seconds."""
 FASTER_IN = 0.2
 """The goal: the share of TVM's time after which our best passes TVM's."""
 
@@ -91,6 +93,7 @@ def main() -> None:
     parser.add_argument("--budget", default="5m")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tvm-trials", type=int, default=256)
+    parser.add_argument("--tvm-seconds", type=float, help="stop TVM's tuning after so long (default: no limit)")
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "mslang_tuning_curves")
     parser.add_argument("--strategy", default="auto", help="how we search")
@@ -138,13 +141,15 @@ def compared(
     limits = (options.trials, options.budget)
     ours = tuned(file, program, seed, Search(options.strategy, options.cost_model, *limits))
     chance = None if options.no_random else tuned(file, program, seed, Search("replay_trace", None, *limits))
-    theirs = tuned_there(name, seed, options) if beside_tvm else None
+    theirs = None
+    if beside_tvm:
+        theirs = tvm_tuning.tuned(options.folder, name, program, seed, options.tvm_trials, options.tvm_seconds)
     names = {ours.final: OURS}
     points = [names.setdefault(program_at(file, p), f"point {k}") for k, p in enumerate(ours.curve.points)]
     random = None if chance is None else names.setdefault(chance.final, "random")
     runs: Runs = {label: ms.build(made).bind(**arrays).run for made, label in names.items()}
-    if theirs is not None and theirs.points:
-        runs["tvm"] = bound_there(options.folder / f"{name}-{seed}.so", list(arrays.values()))
+    kernels = {} if theirs is None else theirs.kernels(SLOW)
+    runs |= {f"tvm {k}": tvm_tuning.bound(path, list(arrays.values())) for k, path in kernels.items()}
     if hand is not None:
         runs["by hand"] = hand.run
     times = undisturbed(runs, options.rounds)
@@ -167,15 +172,31 @@ def compared(
         row["by_hand"] = found | beside(times[OURS], times["by hand"])
     if random is not None and chance is not None:
         row |= {"random": beside(times[OURS], times[random]), "typical_random": chance.curve.typical}
-    if theirs is not None and theirs.points:
-        row |= {"tvm": beside(times[OURS], times["tvm"])}
-        row |= {"tvm_after": theirs.points[-1].after, "tvm_trials": theirs.trials, "tvm_took": theirs.took}
-        row["tvm_points"] = [{"after": p.after, "trial": p.trial, "seconds": p.seconds} for p in theirs.points]
-        row["tvm_points"][-1]["seconds"] = row["tvm"]["seconds"]
-        lows = [beside(times[label], times["tvm"])["interval"][0] for label in points]
-        row["passed_after"] = first_after(ours.curve.points, lows, 1.0)
-        row["near_after"] = first_after(ours.curve.points, lows, 1.0 / NEAR)
+    if theirs is not None:
+        row |= tvm_cells(ours.curve, points, theirs.curve, times)
     return row
+
+
+def tvm_cells(
+    ours: Curve, labels: Sequence[str], theirs: Curve, times: Mapping[str, Sequence[float]]
+) -> dict[str, Any]:
+    """What a row has of TVM: its best beside ours, when ours passed it, its curve."""
+    cells: dict[str, Any] = {"tvm_trials": theirs.trials, "tvm_took": theirs.took, "tvm_stopped": theirs.stopped}
+    if not theirs.points:
+        return cells
+    best = times[f"tvm {len(theirs.points) - 1}"]
+    lows = [beside(times[label], best)["interval"][0] for label in labels]
+    again = [times.get(f"tvm {k}", [p.seconds]) for k, p in enumerate(theirs.points)]
+    return cells | {
+        "tvm": beside(times[OURS], best),
+        "tvm_after": theirs.points[-1].after,
+        "tvm_points": [
+            {"after": p.after, "trial": p.trial, "seconds": statistics.median(t)}
+            for p, t in zip(theirs.points, again, strict=True)
+        ],
+        "passed_after": first_after(ours.points, lows, 1.0),
+        "near_after": first_after(ours.points, lows, 1.0 / NEAR),
+    }
 
 
 def beside(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
@@ -200,6 +221,8 @@ def told(row: Mapping[str, Any]) -> str:
         text += f"; TVM {show(row['tvm']['seconds'])} after {row['tvm_after']:.0f} s, TVM / ours {times_of(row['tvm'])}"
         for key, what in (("passed_after", "passed"), ("near_after", f"within {NEAR - 1:.0%}")):
             text += f", {what} after {row[key]:.0f} s" if row[key] is not None else f", not {what}"
+    if row.get("tvm_stopped"):
+        text += f"; TVM was stopped after {row['tvm_took']:.0f} s and {row['tvm_trials']} trials"
     curves = [(who, row[key]) for who, key in ((OURS, "points"), ("TVM", "tvm_points")) if key in row]
     return "\n".join([text, *(f"  {who}: {curve_text(points)}" for who, points in curves)])
 
@@ -263,123 +286,6 @@ def middle(values: Sequence[float], text: Callable[[float], str] = "{:.2f}".form
     """The median as text, empty without values, a dash where it is infinite."""
     found = statistics.median(values) if values else None
     return "" if found is None else "–" if math.isinf(found) else text(found)
-
-
-# ------------------------------------------------------------------ TVM
-THERE = """
-import json, sys, tempfile, time
-begun = time.time()
-from pathlib import Path
-import ml_dtypes  # names `bfloat16` to NumPy
-import numpy as np
-import tvm
-from tvm.ir.utils import derived_object
-from tvm.s_tir import meta_schedule as m
-from tvm.s_tir.meta_schedule.runner import PyRunnerFuture
-
-name, graph, folder, trials, seed, target = json.loads(sys.stdin.read())
-target = tvm.target.Target(target)
-points, count, best = [], 0, float("inf")
-
-def compiled(mod):
-    return tvm.compile(tvm.s_tir.transform.RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod), target)
-
-@derived_object
-class Builder(m.builder.PyBuilder):
-    def build(self, inputs):
-        return [self.one(x) for x in inputs]
-
-    def one(self, given):
-        path = str(Path(tempfile.mkdtemp()) / "candidate.so")
-        try:
-            compiled(given.mod).export_library(path)
-        except Exception as error:
-            return m.builder.BuilderResult(None, str(error)[-300:])
-        return m.builder.BuilderResult(path, None)
-
-@derived_object
-class Done(PyRunnerFuture):
-    def __init__(self, seconds):
-        super().__init__()
-        self.seconds = seconds
-
-    def done(self):
-        return True
-
-    def result(self):
-        return m.runner.RunnerResult(self.seconds, None)
-
-@derived_object
-class Runner(m.runner.PyRunner):
-    def run(self, inputs):
-        return [Done(self.one(x)) for x in inputs]
-
-    def one(self, given):
-        global count, best
-        rng = np.random.default_rng(0)
-        arrays = [rng.standard_normal([int(n) for n in a.shape]).astype(str(a.dtype)) for a in given.args_info]
-        evaluate = tvm.runtime.load_module(given.artifact_path).time_evaluator(
-            "main", tvm.cpu(), number=1, repeat=3, min_repeat_ms=20
-        )
-        seconds = [float(t) for t in evaluate(*(tvm.runtime.tensor(a) for a in arrays)).results]
-        count += 1
-        if min(seconds) < best:
-            best = min(seconds)
-            points.append([time.time() - begun, count, best])
-        return seconds
-
-if __name__ == "__main__":
-    database = m.tune_tir(
-        tvm.ir.load_json(graph), target, work_dir=folder, max_trials_global=trials, builder=Builder(),
-        runner=Runner(), seed=seed,
-    )
-    took = time.time() - begun
-    workload = database.get_all_tuning_records()[0].workload
-    sch = tvm.s_tir.Schedule(workload.mod)
-    database.get_top_k(workload, 1)[0].trace.apply_to_schedule(sch, remove_postproc=False)
-    compiled(sch.mod).export_library(folder + ".so")
-    print("RESULT " + json.dumps({"points": points, "count": count, "took": took}))
-"""
-"""Tuning by MetaSchedule with its defaults, but built and run in its own process, which costs it less time."""
-
-
-def tuned_there(name: str, seed: int, options: argparse.Namespace) -> Curve:
-    """The curve of MetaSchedule."""
-    from mslang.interop.tvm.program_out import to_graph
-
-    folder = options.folder / f"{name}-{seed}"
-    kept = options.folder / f"{name}-tvm-{seed}.json"
-    if kept.exists():
-        return msgspec.json.decode(kept.read_bytes(), type=Curve)
-    machine = host()
-    target = {"kind": "llvm", "num-cores": machine.cores or 1, "mcpu": machine.cpu}
-    given = json.dumps((name, to_graph(TABLE[name].bare()), str(folder), options.tvm_trials, seed, target))
-    script = options.folder / "there.py"
-    script.write_text(THERE)
-    done = subprocess.run([sys.executable, str(script)], input=given, capture_output=True, text=True)
-    line = next((x for x in done.stdout.splitlines() if x.startswith("RESULT ")), None)
-    if line is None:
-        raise SystemExit(f"TVM on {name}: exit {done.returncode}\n{done.stderr[-2000:]}")
-    found = json.loads(line.removeprefix("RESULT "))
-    points = tuple(Point(after, trial, seconds) for after, trial, seconds in found["points"])
-    made = Curve(points, found["count"], found["took"])
-    kept.write_bytes(msgspec.json.encode(made))
-    return made
-
-
-def bound_there(library: Path, arrays: Sequence[Any]) -> Callable[[], object]:
-    """TVM's best, loaded and given the same memory: where its pages lie decides how much of it a cache holds."""
-    import ml_dtypes
-    import tvm
-
-    function = tvm.runtime.load_module(str(library))["main"]
-    # What is exchanged with NumPy in place has no bf16.
-    short = np.dtype(np.uint16)
-    given = [
-        tvm.runtime.tensor(a.view(ml_dtypes.bfloat16)) if a.dtype == short else tvm.runtime.from_dlpack(a)
-        for a in arrays
-    ]
-    return lambda: function(*given)
 
 
 if __name__ == "__main__":

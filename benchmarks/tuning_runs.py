@@ -30,12 +30,16 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """What one tuning run found, how long it took in all, and the median time of its candidates over its best."""
+    """What one tuning run found, how long it took in all, and the median time of its candidates over its best.
+
+    `stopped`: a limit of seconds ended it.
+    """
 
     points: tuple[Point, ...]
     trials: int
     took: float
     typical: float = 0.0
+    stopped: bool = False
 
 
 class Search(msgspec.Struct, frozen=True):
