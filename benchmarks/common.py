@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -103,6 +104,19 @@ def spread_out(yardstick: Yardstick) -> Callable[[], None]:
     return spread
 
 
+def undisturbed(runs: Mapping[str, Callable[[], object]], rounds: int, least: float = 0.01) -> dict[str, list[float]]:
+    """Times of several functions in turn, each sample when no thread of the process runs and each thread has a core."""
+    from mslang.target.yardstick import Yardstick
+
+    spread = spread_out(Yardstick())
+
+    def before() -> None:
+        at_rest()
+        spread()
+
+    return interleaved(runs, rounds, least, before)
+
+
 def let_tvm_use_all_cores() -> None:
     """Give TVM as many threads as ours have, also in programs started from here.
 
@@ -118,6 +132,15 @@ def ratio(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:
     ratios = [y / x for x, y in zip(a, b, strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4)
     return middle, low, high
+
+
+def interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the median: that of the order statistics (binomial, normal approximation)."""
+    ordered = sorted(ratios)
+    reach = math.ceil(0.98 * math.sqrt(len(ordered)))
+    centre = (len(ordered) - 1) / 2
+    low, high = max(0, math.floor(centre - reach)), min(len(ordered) - 1, math.ceil(centre + reach))
+    return ordered[low], ordered[high]
 
 
 def percentile(times: Sequence[float], p: float) -> float:

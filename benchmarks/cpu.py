@@ -133,15 +133,15 @@ def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str], 
     import numpy as np
     from common import at_rest, spread_out
     from cpu_peers import WORKLOADS
+    from workloads import TABLE
 
     import mslang as ms
-    from mslang.resources import stdlib_folder
     from mslang.target.detect import host
     from mslang.target.yardstick import Yardstick
     from mslang.tune.verification import make_arguments, make_inputs
 
     workload = WORKLOADS[name]
-    bare = ms.load(stdlib_folder() / f"{workload.file}.ms").program(workload.program, **workload.sizes)
+    bare = TABLE[workload.workload].bare()
     program = with_constants(bare, workload.weights) if options.constant else bare
     scheduled, how = best(program, options)
     arrays = make_arguments(program, make_inputs(program, "dense", 0))
@@ -170,7 +170,7 @@ def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str], 
     cold = cold_rounds(calls, options.cold, before) if options.cold else {}
     recorded = {}
     if options.tvm is not None:
-        recorded = from_tvm(options.tvm, name)
+        recorded = from_tvm(options.tvm, workload.workload)
     least, bound_by = roofline(program, workload.unit, host())
     mine = {"how": how, "gflops": flops(program) / statistics.median(times["mslang"]) / 1e9}
     return {
@@ -244,7 +244,7 @@ def require_equal(name: str, what: str, ours: Any, theirs: Any, unit: str) -> No
 
 
 def from_tvm(folder: Path, name: str) -> dict[str, float]:
-    """The shortest time that TVM's own tuning recorded, by `tuning_curve.py`."""
+    """The shortest time that TVM's own tuning recorded, by `tuning_curve.py`, of a workload of `workloads.py`."""
     found = [json.loads(f.read_text())["points"] for f in sorted(folder.glob(f"{name}-tvm-*.json"))]
     least = [points[-1]["seconds"] for points in found if points]
     return {"tvm (recorded)": min(least)} if least else {}
@@ -296,19 +296,15 @@ def quantiles(values: Sequence[float]) -> dict[str, float]:
 
 
 def beside(times: Mapping[str, Sequence[float]], what: str) -> dict[str, Any]:
-    """A peer's time, and its ratio to ours round by round: quartiles, and the 95 % interval of the median.
+    """A peer's time, and its ratio to ours round by round: quartiles, and the 95 % interval of the median."""
+    from common import interval
 
-    The interval is that of the order statistics (binomial, normal approximation).
-    """
-    ratios = sorted(peer / ours for peer, ours in zip(times[what], times["mslang"], strict=True))
-    reach = math.ceil(0.98 * math.sqrt(len(ratios)))
-    centre = (len(ratios) - 1) / 2
-    low, high = max(0, math.floor(centre - reach)), min(len(ratios) - 1, math.ceil(centre + reach))
+    ratios = [peer / ours for peer, ours in zip(times[what], times["mslang"], strict=True)]
     least = min(times[what])
     return {
         "seconds": quantiles(times[what]) | {"least": least},
         "ratio": quantiles(ratios),
-        "interval": (ratios[low], ratios[high]),
+        "interval": interval(ratios),
         "least": least / min(times["mslang"]),
     }
 

@@ -16,12 +16,10 @@ Calls = dict[str, Callable[[], Any]]
 Peer = Callable[[Arrays], Calls]
 
 
-class Workload(NamedTuple):
-    """A program of the library: file, name, sizes; peers by library; the unit that bounds it; its weights."""
+class Compared(NamedTuple):
+    """A workload of `workloads.py`: its name there, peers by library, the unit that bounds it, its weights."""
 
-    file: str
-    program: str
-    sizes: Mapping[str, int]
+    workload: str
     peers: Mapping[str, Peer]
     unit: str = "f32"
     weights: tuple[str, ...] = ()
@@ -180,55 +178,26 @@ def torch_bfloat(given: Arrays) -> Calls:
 _GEMM = {"numpy": numpy_product("A", "B"), "torch": torch_product("A", "B")}
 
 
-def _gemm(m: int, n: int, k: int) -> Workload:
-    return Workload("workloads/gemm", "gemm", {"M": m, "N": n, "K": k}, _GEMM, weights=("B",))
+def _gemm(name: str) -> Compared:
+    return Compared(name, _GEMM, weights=("B",))
 
 
-def _conv(stride: int, pad: int, **sizes: int) -> Workload:
-    given = {"STRIDE": stride, "PAD": pad, **sizes}
-    return Workload("workloads/conv2d", "conv2d_nhwc", given, {"torch": torch_conv(stride, pad)}, weights=("f",))
+def _conv(name: str, stride: int, pad: int) -> Compared:
+    return Compared(name, {"torch": torch_conv(stride, pad)}, weights=("f",))
 
 
-WORKLOADS: Mapping[str, Workload] = {
-    "gemm_128": _gemm(128, 128, 128),
-    "gemm_512": _gemm(512, 512, 512),
-    "gemm_1024": _gemm(1024, 1024, 1024),
-    "gemm_odd": _gemm(509, 1021, 253),
-    "gemm_deep": _gemm(512, 512, 8192),
-    "bmm_128": Workload("workloads/batch_gemm", "batch_gemm", {"BATCH": 8, "M": 128, "N": 128, "K": 128}, _GEMM),
-    "dense_bias_relu": Workload(
-        "workloads/dense",
-        "dense_bias_relu",
-        {"M": 128, "N": 3072, "K": 768},
-        {"numpy": numpy_dense, "torch": torch_dense},
-        weights=("W", "bias"),
-    ),
-    "conv2d_c64_3x3": _conv(1, 1, H=56, W=56, CI=64, CO=64, R=3, S=3),
-    "conv2d_stem_7x7": _conv(2, 3, H=224, W=224, CI=3, CO=64, R=7, S=7),
-    "conv2d_1x1": _conv(1, 0, H=14, W=14, CI=1024, CO=256, R=1, S=1),
-    "depthwise_112": Workload(
-        "workloads/depthwise",
-        "depthwise_nhwc",
-        {"H": 112, "W": 112, "C": 32},
-        {"torch": torch_conv(1, 1, depthwise=True)},
-    ),
-    "softmax": Workload(
-        "workloads/softmax", "softmax", {"M": 256, "N": 4096}, {"numpy": numpy_softmax, "torch": torch_softmax}
-    ),
-    "layer_norm": Workload(
-        "workloads/layer_norm",
-        "layer_norm",
-        {"M": 256, "N": 1024},
-        {"numpy": numpy_layer_norm, "torch": torch_layer_norm},
-    ),
-    "attention": Workload(
-        "workloads/attention", "attention", {"B": 8, "L": 128, "T": 128, "D": 64}, {"torch": torch_attention}
-    ),
-    "gemm_s8": Workload(
-        "cpu/gemm_bytes", "gemm_s8s8", {"M": 1024, "N": 1024, "K": 1024}, {"torch": torch_bytes}, "i8", ("B",)
-    ),
-    "gemm_bf16": Workload(
-        "cpu/gemm_bf16", "gemm_bf16_rounded", {"M": 1024, "N": 1024, "K": 1024}, {"torch": torch_bfloat}, "bf16", ("B",)
-    ),
+WORKLOADS: Mapping[str, Compared] = {
+    **{name: _gemm(name) for name in ("gemm_128", "gemm_512", "gemm_1024", "gemm_odd", "gemm_deep")},
+    "bmm_128": Compared("bmm_8x128", _GEMM),
+    "dense_bias_relu": Compared("dense_bias_relu", {"numpy": numpy_dense, "torch": torch_dense}, weights=("W", "bias")),
+    "conv2d_c64_3x3": _conv("conv2d_c64_3x3", 1, 1),
+    "conv2d_stem_7x7": _conv("conv2d_stem_7x7", 2, 3),
+    "conv2d_1x1": _conv("conv2d_1x1", 1, 0),
+    "depthwise_112": Compared("depthwise_112", {"torch": torch_conv(1, 1, depthwise=True)}),
+    "softmax": Compared("softmax", {"numpy": numpy_softmax, "torch": torch_softmax}),
+    "layer_norm": Compared("layer_norm", {"numpy": numpy_layer_norm, "torch": torch_layer_norm}),
+    "attention": Compared("attention", {"torch": torch_attention}),
+    "gemm_s8": Compared("gemm_s8", {"torch": torch_bytes}, "i8", ("B",)),
+    "gemm_bf16": Compared("gemm_bf16", {"torch": torch_bfloat}, "bf16", ("B",)),
 }
-"""The table of `docs/performance.md`."""
+"""The table of `docs/performance.md`, where the product of eight matrices of 128 × 128 is called bmm_128."""

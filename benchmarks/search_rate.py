@@ -1,10 +1,20 @@
 """How many candidates a second a search looks at, on one thread, in the code path of `mslang tune`.
 
-Drafted: distinct, valid candidates drawn from an automatic space, each with the estimate of the draft. Scored: full
-features and the prediction of boosted trees. Generations: what the evolutionary strategy takes for its next proposals,
-counting all that it drafts. Tracing the space and compiling its formulas are apart. Small spaces are enumerated.
+What is counted, of an automatic space, per second of processor time of one thread, the best of `--rounds` rounds:
 
-python benchmarks/search_rate.py [--json] [--trees 200] [--depth 6] [--rounds 7]
+- *drawn*: candidates that satisfy all constraints and guards, none twice in a run; what is rejected takes time, but
+  does not count. A round draws `--draws` in all, of each structure in proportion to its number of points.
+- *drafted*: drawn, each with the draft's estimate of its time.
+- *features*: drawn, each with all its features.
+- *scored*: drawn, each with its features and the prediction of boosted trees.
+- *trees alone*: predictions for rows of features that are there.
+- *drafted in it*: what the evolutionary strategy drafts for its next 16 proposals, over the time of the whole
+  generation, the training of its model included.
+
+No candidate is lowered, compiled or run. Tracing the space and compiling its formulas are apart. Fewer draws count more
+of what each call costs, which gives lower rates. Small spaces are enumerated.
+
+    python benchmarks/search_rate.py [--json] [--draws 65536] [--trees 200] [--depth 6] [--rounds 7]
 """
 
 from __future__ import annotations
@@ -62,11 +72,11 @@ class Rates(msgspec.Struct):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--trees", type=int, default=200)
     parser.add_argument("--depth", type=int, default=6)
-    parser.add_argument("--draws", type=int, default=16384)
+    parser.add_argument("--draws", type=int, default=65536)
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
     settings = Settings(trees=args.trees, depth=args.depth)

@@ -1,15 +1,17 @@
 """What threads cost and give: fork and join of an empty loop, and workloads on one thread beside all of them.
 
-    python benchmarks/threads.py [--json] [--rounds N] [--threads N] [NAMES]
+    python benchmarks/threads.py [--json] [--rounds N] [--threads N] [--db FILE] [NAMES]
 
 `fork_join` is what threads add to the time of a parallel loop of as many iterations as threads: `empty`, each of one
 store, beside the same loop on one thread; `working`, each of some microseconds, beside one iteration, so that every
 thread must have begun and ended its own; `asleep`, empty, after a rest in which the workers went to sleep.
 
-The workloads are those of the standard library with the best record of `--db`, else the `default` schedule; their times
-on one thread and on all are taken in turn, round by round, after all threads were kept busy until each had a core, and
-the ratio is the median of the rounds' ratios, with quartiles. The ratio of the minimum times stands beside it: on a
-loaded machine it alone says what threads can do.
+The workloads are those that arithmetic bounds. *Default* is the schedule of the pass `default`, on one thread and on
+all. *Tuned* is the best record of `--db` for one thread, on one thread, and the best for all threads, on all; where
+`--db` has but one of the two, that one on both. `cpu.py --threads 1 2 --db FILE` leaves both. All kernels of a workload
+are timed in turn, round by round, after all threads were kept busy until each had a core, and the ratio is the median
+of the rounds' ratios, with quartiles. The ratio of the minimum times stands beside it: on a loaded machine it alone
+says what threads can do.
 """
 
 from __future__ import annotations
@@ -18,23 +20,34 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from common import conditions, interleaved, ratio, show, spread_out, table
+from workloads import TABLE
 
 import mslang as ms
-from benchmarks.common import WORKLOADS, aligned, conditions, interleaved, ratio, show, spread_out, table
-from mslang.backend.backend import Bound, Loaded
+from mslang.backend.backend import Bound
 from mslang.ir.program import Program
+from mslang.target.machine import this_machine
 from mslang.target.yardstick import Yardstick
+from mslang.tune.verification import make_arguments, make_inputs
 
-SUITE: dict[str, tuple[str, str, dict[str, int]]] = {
-    "gemm_512": ("gemm.ms", "gemm", {"M": 512, "N": 512, "K": 512}),
-    "gemm_1024": ("gemm.ms", "gemm", {"M": 1024, "N": 1024, "K": 1024}),
-    "conv2d_c64_3x3": ("conv2d.ms", "conv2d_nhwc", {}),
-}
-"""File, program and sizes of each workload."""
+SUITE = (
+    "gemm_512",
+    "gemm_1024",
+    "gemm_odd",
+    "gemm_s8",
+    "gemm_bf16",
+    "conv2d_c64_3x3",
+    "conv2d_stem_7x7",
+    "conv2d_1x1",
+    "dense_bias_relu",
+    "bmm_8x128",
+)
+"""The workloads of `workloads.py` that arithmetic bounds."""
 
 EMPTY = """program empty(inout C: i32[{n}, 16]) {{
     for i in {n} @ parallel {{ block b[i: {n} = i] {{ C[i, 0] = 0 }} }}
@@ -44,6 +57,9 @@ WORK = """program work(inout C: f32[{n}, 16]) {{
     for i in {n} @ parallel, k in 1000 {{ block b[i: {n} = i, k: 1000 @ scan = k] {{ C[i, 0] = C[i, 0] * 0.5 + 1.0 }} }}
 }}"""
 """A chain of dependent operations for each thread, some microseconds of it."""
+
+Times = dict[str, list[float]]
+"""Seconds of a call on `one` thread and on `all`."""
 
 CALLS = 2000
 """Loops in a row of one sample."""
@@ -84,22 +100,57 @@ def _seconds(run: Callable[[], object], calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def scheduled(program: Program, database: str) -> tuple[Program, str]:
-    """A program with the best schedule known for it, and what that is."""
-    (found,) = ms.apply(program, ["db", "default"], database=database)
-    return found.program, found.headline
+class Pair(NamedTuple):
+    """Programs for one thread and for all, and where they are from."""
+
+    one: Program
+    all: Program
+    how: str
 
 
-def speed_up(kernel: Loaded, program: Program, threads: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of a call on one thread and on all, in turn."""
-    random = np.random.default_rng(0)
-    inputs = [
-        aligned(random.standard_normal([int(n.value) for n in p.buffer.shape], np.float32))  # type: ignore[attr-defined]
-        for p in program.params
-        if p.direction != "out"
-    ]
-    alone, together = kernel.bind(*inputs, threads=1), kernel.bind(*inputs, threads=threads)
-    return interleaved({"one": alone.run, "all": together.run}, rounds, before=spread_out(Yardstick()))
+def default(program: Program) -> Pair:
+    """The default schedule, for both."""
+    (made,) = ms.apply(program, ["default"], database=None)
+    return Pair(made.program, made.program, made.headline)
+
+
+def tuned(program: Program, database: Path, threads: int) -> Pair | None:
+    """The best records for one thread and for several; one for both where the other is missing; None: no records."""
+    one, many = recorded(program, database, 1), recorded(program, database, threads)
+    if one is None or many is None:
+        known = one or many
+        return None if known is None else Pair(known[0], known[0], f"{known[1]}, for both")
+    return Pair(one[0], many[0], f"{one[1]}; {many[1]}")
+
+
+def recorded(program: Program, database: Path, threads: int) -> tuple[Program, str] | None:
+    """A program with its best record on this processor with so many threads, and what that is; None: there is none."""
+    if not database.exists():
+        return None
+    here = this_machine()
+    with ms.Database(database, read_only=True) as store:
+        machines = store.known_machines()
+    same = (
+        m.key for m in machines if (m.cpu, m.features, m.threads, m.device) == (here.cpu, here.features, threads, "")
+    )
+    key = next(same, None)
+    if key is None:
+        return None
+    (found,) = ms.apply(program, ["db"], database=database, machine=key)
+    return None if found.served is None else (found.program, found.headline)
+
+
+def times_of(
+    program: Program, pairs: Mapping[str, Pair], threads: int, rounds: int
+) -> dict[str, dict[str, list[float]]]:
+    """Seconds of a call on one thread and on all, of each pair, all in turn."""
+    arrays = list(make_arguments(program, make_inputs(program, "dense", 0)).values())
+    runs: dict[tuple[str, str], Callable[[], object]] = {}
+    for label, pair in pairs.items():
+        runs[label, "one"] = ms.build(pair.one).bind(*arrays, threads=1).run
+        runs[label, "all"] = ms.build(pair.all).bind(*arrays, threads=threads).run
+    found = interleaved({f"{a} {b}": run for (a, b), run in runs.items()}, rounds, before=spread_out(Yardstick()))
+    return {label: {side: found[f"{label} {side}"] for side in ("one", "all")} for label in pairs}
 
 
 def main() -> None:
@@ -108,7 +159,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON line for each figure")
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--threads", type=int, default=ms.host().cores)
-    parser.add_argument("--db", default=".mslang/records.db", help="the record store")
+    parser.add_argument("--db", type=Path, default=Path(".mslang/records.db"), help="the record store")
     options = parser.parse_args()
     names = options.names or ["fork_join", *SUITE]
     if unknown := [n for n in names if n not in ("fork_join", *SUITE)]:
@@ -124,22 +175,23 @@ def main() -> None:
             rows.append((f"fork and join, {state}", show(middle), f"{show(low)} to {show(high)}", show(min(times)), ""))
             if options.json:
                 print(json.dumps({"name": f"fork_join_{state}", "seconds": middle, "quartiles": [low, high]}))
-    for name, (file, program_name, sizes) in SUITE.items():
+    for name in SUITE:
         if name not in names:
             continue
-        program = ms.load(Path(WORKLOADS / file)).program(program_name, **sizes)
-        made, how = scheduled(program, options.db)
-        times = speed_up(ms.build(made), program, options.threads, options.rounds)
-        middle, low, high = ratio(times["all"], times["one"])
-        pair = " / ".join(show(statistics.median(times[k])) for k in ("one", "all"))
-        least = min(times["one"]) / min(times["all"])
-        rows.append((name, f"{middle:.2f} ×", f"{low:.2f} to {high:.2f}", f"{least:.2f} ×", f"{pair}; {how}"))
-        if options.json:
-            print(
-                json.dumps(
-                    {"name": name, "ratio": middle, "least": least, "quartiles": [low, high], "schedule": how} | times
-                )
-            )
+        program = TABLE[name].bare()
+        pairs = {"default": default(program)}
+        if (records := tuned(program, options.db, options.threads)) is not None:
+            pairs = {"tuned": records} | pairs
+        for label, times in times_of(program, pairs, options.threads, options.rounds).items():
+            middle, low, high = ratio(times["all"], times["one"])
+            least = min(times["one"]) / min(times["all"])
+            how = pairs[label].how
+            both = " / ".join(show(statistics.median(times[k])) for k in ("one", "all"))
+            cells = (f"{middle:.2f} ×", f"{low:.2f} to {high:.2f}", f"{least:.2f} ×", f"{both}; {how}")
+            rows.append((f"{name}, {label}", *cells))
+            if options.json:
+                figures = {"ratio": middle, "least": least, "quartiles": [low, high]}
+                print(json.dumps({"name": name, "what": label, "schedule": how} | figures | times), flush=True)
     if not options.json:
         print(table(("what", "median", "quartiles", "least", "one thread / all; schedule"), rows))
 

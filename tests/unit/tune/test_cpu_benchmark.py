@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -15,12 +16,14 @@ FILE = Path(__file__).parents[3] / "benchmarks" / "cpu.py"
 
 
 @pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
+def benchmark() -> Iterator[ModuleType]:
     spec = importlib.util.spec_from_file_location("benchmark_cpu", FILE)
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    return made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FILE.parent))
+        yield made
 
 
 def test_ratios_are_those_of_rounds(benchmark: ModuleType) -> None:

@@ -1,0 +1,62 @@
+"""benchmarks/tuning_curve.py: its figures from made-up times, and the table of workloads that it shares."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+FOLDER = Path(__file__).parents[3] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[SimpleNamespace]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        names = ("tuning_curve", "tuning_runs", "tvm_tuning", "by_hand", "workloads")
+        yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+
+
+def curves(modules: SimpleNamespace) -> tuple[object, object]:
+    runs: ModuleType = modules.tuning_runs
+    ours = runs.Curve((runs.Point(2.0, 0, 3e-3), runs.Point(5.0, 7, 1e-3)), 16, 9.0)
+    theirs = runs.Curve((runs.Point(4.0, 1, 1.0), runs.Point(50.0, 40, 2e-3)), 64, 80.0)
+    return ours, theirs
+
+
+def test_only_an_interval_above_one_passes(modules: SimpleNamespace) -> None:
+    """The first point is level with TVM's best but for noise, the second is twice as fast; a noisy round undoes it."""
+    ours, theirs = curves(modules)
+    level = [2e-3 * (1.04 if k % 2 else 0.97) for k in range(21)]
+    times = {"point 0": level, "ours": [1e-3] * 21, "tvm 1": [2e-3] * 21}
+    cells = modules.tuning_curve.tvm_cells(ours, ["point 0", "ours"], theirs, times)
+    assert cells["passed_after"] == 5.0 and cells["near_after"] == 2.0
+    assert cells["tvm"]["ratio"][0] == pytest.approx(2.0) and cells["tvm_after"] == 50.0
+    assert [p["seconds"] for p in cells["tvm_points"]] == [1.0, 2e-3], "the slow one as its tuning measured it"
+    noisy = times | {"ours": [1e-3 if k % 2 else 3e-3 for k in range(21)]}
+    cells = modules.tuning_curve.tvm_cells(ours, ["point 0", "ours"], theirs, noisy)
+    assert cells["passed_after"] is None
+
+
+def test_slow_kernels_are_not_measured_again(modules: SimpleNamespace) -> None:
+    _, theirs = curves(modules)
+    found = modules.tvm_tuning.Tuned(theirs, (Path("1.so"), Path("40.so")))
+    assert found.kernels(10.0) == {1: Path("40.so")} and set(found.kernels(1000.0)) == {0, 1}
+    assert modules.tvm_tuning.Tuned(modules.tuning_runs.Curve((), 0, 5.0), ()).kernels(10.0) == {}
+
+
+def test_what_a_side_has_not_reached_is_infinite(modules: SimpleNamespace) -> None:
+    row = {"passed_after": None, "near_after": 5.0, "tvm_after": 50.0}
+    assert modules.tuning_curve.middle([modules.tuning_curve.share(row, "passed_after")]) == "–"
+    assert modules.tuning_curve.middle([modules.tuning_curve.share(row, "near_after")]) == "0.10"
+
+
+def test_workloads(modules: SimpleNamespace) -> None:
+    table = modules.workloads.TABLE
+    assert set(modules.tuning_curve.NAMES) <= set(table)
+    for name, workload in table.items():
+        assert workload.bare().name == workload.program, name
+    assert modules.by_hand.schedules_for(table["gemm_512"]) == ["packed", "tiled"]
