@@ -4,7 +4,8 @@
 
 `fork_join` is what threads add to the time of a parallel loop of as many iterations as threads: `empty`, each of one
 store, beside the same loop on one thread; `working`, each of some microseconds, beside one iteration, so that every
-thread must have begun and ended its own; `asleep`, empty, after a rest in which the workers went to sleep.
+thread must have begun and ended its own; `asleep`, empty, after a rest in which the workers went to sleep; `kept
+awake`, the same with `ms.keep_awake()`.
 
 The workloads are those that arithmetic bounds. *Default* is the schedule of the pass `default`, on one thread and on
 all. *Tuned* is the best record of `--db` for one thread, on one thread, and the best for all threads, on all; where
@@ -67,7 +68,7 @@ CALLS = 2000
 
 def fork_join(threads: int, rounds: int) -> dict[str, list[float]]:
     """Seconds that threads add: to an empty loop, to a loop with the same work for each thread, and to an empty loop
-    that finds the workers asleep."""
+    after a rest, with workers that sleep in it and with others."""
     empty = ms.build(ms.parse_program(EMPTY.format(n=threads)))
     c = np.zeros((threads, 16), np.int32)
     alone, together = empty.bind(c, threads=1), empty.bind(c, threads=threads)
@@ -75,17 +76,21 @@ def fork_join(threads: int, rounds: int) -> dict[str, list[float]]:
     share, shares = (
         k.bind(np.zeros((n, 16), np.float32), threads=threads) for k, n in ((one_share, 1), (work, threads))
     )
-    found: dict[str, list[float]] = {"empty": [], "working": [], "asleep": []}
+    found: dict[str, list[float]] = {"empty": [], "working": [], "asleep": [], "kept awake": []}
     for _ in range(rounds):
         found["empty"].append(_per_call(together) - _per_call(alone))
         found["working"].append(_per_call(shares) - _per_call(share))
-        with together.prepared() as (many, _):
-            time.sleep(0.005)
-            slow = _seconds(lambda: many(1), 1)
-        with alone.prepared() as (one, _):
-            time.sleep(0.005)
-            found["asleep"].append(slow - _seconds(lambda: one(1), 1))
+        found["asleep"].append(_rested(together) - _rested(alone))
+        with ms.keep_awake():
+            found["kept awake"].append(_rested(together) - _rested(alone))
     return found
+
+
+def _rested(bound: Bound) -> float:
+    """Seconds of one call after a rest in which workers go to sleep."""
+    with bound.prepared() as (many, _):
+        time.sleep(0.005)
+        return _seconds(lambda: many(1), 1)
 
 
 def _per_call(bound: Bound) -> float:
