@@ -28,7 +28,7 @@ _MEMORY = re.compile(r"-?\w*\([^)]*\)(?:\s*\{[^}]*\})*")
 _REGISTER = re.compile(r"%([xyz])mm")
 _STACK = re.compile(r"\(%(?:rsp|esp)")
 _ONE = {"loads": "load", "stores": "store", "calls": "call"}
-_SCALAR = re.compile(r"s[sdh]$")
+_SCALAR = re.compile(r"(?!vp)\w*s[sdh]$")
 _BITS = {"x": 128, "y": 256, "z": 512}
 
 
@@ -98,7 +98,7 @@ def counted(body: Sequence[str]) -> Counts:
     fused = arithmetic = loads = stores = stack = calls = bits = fused_bits = 0
     for text in body:
         name = text.split(None, 1)[0]
-        scalar = _SCALAR.search(name) is not None and "broadcast" not in name
+        scalar = _SCALAR.match(name) is not None and "broadcast" not in name
         width = 0 if scalar else max((_BITS[r] for r in _REGISTER.findall(text)), default=0)
         bits = max(bits, width)
         if _FUSED.match(name):

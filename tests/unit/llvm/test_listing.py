@@ -126,6 +126,12 @@ def test_stack_accesses_and_narrow_vectors_are_flagged():
     assert "! scalar arithmetic; the target has vectors of 512 bits" in said
 
 
+@pytest.mark.parametrize("instruction", ["vpdpbusd", "vpdpwssd", "vpdpbusds", "vdpbf16ps"])
+def test_dot_products_are_those_of_vectors(instruction: str):
+    said = "\n".join(estimate(["vmovups\t(%rdi), %zmm1", f"{instruction}\t%zmm1, %zmm2, %zmm3", "jne\t.L"], AVX512))
+    assert "1 fused multiply-adds (512 bits)" in said and "!" not in said
+
+
 @pytest.mark.parametrize(
     ("instruction", "loads", "stores"),
     [
