@@ -182,6 +182,8 @@ def tvm_cells(
 ) -> dict[str, Any]:
     """What a row has of TVM: its best beside ours, when ours passed it, its curve."""
     cells: dict[str, Any] = {"tvm_trials": theirs.trials, "tvm_took": theirs.took, "tvm_stopped": theirs.stopped}
+    if theirs.failed:
+        cells["tvm_failed"] = theirs.failed
     if not theirs.points:
         return cells
     best = times[f"tvm {len(theirs.points) - 1}"]
@@ -221,6 +223,8 @@ def told(row: Mapping[str, Any]) -> str:
         text += f"; TVM {show(row['tvm']['seconds'])} after {row['tvm_after']:.0f} s, TVM / ours {times_of(row['tvm'])}"
         for key, what in (("passed_after", "passed"), ("near_after", f"within {NEAR - 1:.0%}")):
             text += f", {what} after {row[key]:.0f} s" if row[key] is not None else f", not {what}"
+    if row.get("tvm_failed"):
+        text += f"; TVM failed: {row['tvm_failed']}"
     if row.get("tvm_stopped"):
         text += f"; TVM was stopped after {row['tvm_took']:.0f} s and {row['tvm_trials']} trials"
     curves = [(who, row[key]) for who, key in ((OURS, "points"), ("TVM", "tvm_points")) if key in row]

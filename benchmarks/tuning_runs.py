@@ -32,7 +32,7 @@ class Point(msgspec.Struct, frozen=True):
 class Curve(msgspec.Struct, frozen=True):
     """What one tuning run found, how long it took in all, and the median time of its candidates over its best.
 
-    `stopped`: a limit of seconds ended it.
+    `stopped`: a limit of seconds ended it. `failed`: the error that did.
     """
 
     points: tuple[Point, ...]
@@ -40,6 +40,7 @@ class Curve(msgspec.Struct, frozen=True):
     took: float
     typical: float = 0.0
     stopped: bool = False
+    failed: str = ""
 
 
 class Search(msgspec.Struct, frozen=True):

@@ -70,11 +70,7 @@ def tuned(folder: Path, name: str, program: Program, seed: int, trials: int, sec
 
 
 def _tuned_now(own: Path, program: Program, seed: int, trials: int, seconds: float | None) -> Curve:
-    """Run the process and read what it kept.
-
-    Raises:
-        SystemExit: it failed.
-    """
+    """Run the process and read what it kept; of one that fails, what it had by then, and the error."""
     shutil.rmtree(own, ignore_errors=True)
     kept = own / "kept"
     kept.mkdir(parents=True)
@@ -88,21 +84,28 @@ def _tuned_now(own: Path, program: Program, seed: int, trials: int, seconds: flo
         "kept": str(kept),
     }
     script = str(Path(__file__).with_name("tvm_tuning_process.py"))
-    stopped = False
+    stopped, failed = False, ""
     begun = time.time()
     with tempfile.TemporaryDirectory() as candidates:
         text = json.dumps({**given, "candidates": candidates})
         try:
             done = subprocess.run([sys.executable, script], input=text, capture_output=True, text=True, timeout=seconds)
             if done.returncode:
-                raise SystemExit(f"TVM on {program.name}: exit {done.returncode}\n{done.stderr[-2000:]}")
+                failed = _error(done.stderr) or f"exit {done.returncode}"
         except subprocess.TimeoutExpired:
             stopped = True
     took = time.time() - begun
     lines = kept / "trials.jsonl"
     ran = [json.loads(x) for x in lines.read_text().splitlines()] if lines.exists() else []
     points = tuple(Point(x["after"], x["trial"], x["seconds"]) for x in ran if x["best"])
-    return Curve(points, len(ran), took, stopped=stopped)
+    return Curve(points, len(ran), took, stopped=stopped, failed=failed)
+
+
+def _error(stderr: str) -> str:
+    """What went wrong, in a line: the message of a primitive that refused its argument stands below the program."""
+    lines = [x.strip() for x in stderr.splitlines() if x.strip()]
+    said = [x for x in lines if x.startswith("Error message:")]
+    return (said or lines or [""])[-1].removeprefix("Error message:").strip()
 
 
 def bound(library: Path, arrays: Sequence[np.ndarray[Any, Any]]) -> Callable[[], object]:

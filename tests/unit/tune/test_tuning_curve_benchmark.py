@@ -48,6 +48,20 @@ def test_slow_kernels_are_not_measured_again(modules: SimpleNamespace) -> None:
     assert modules.tvm_tuning.Tuned(modules.tuning_runs.Curve((), 0, 5.0), ()).kernels(10.0) == {}
 
 
+def test_tuning_that_fails_is_a_row_with_the_reason(
+    modules: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "Traceback\n    for i in range(8):\nError message: The producers are not there. \n"
+    failing = SimpleNamespace(returncode=1, stdout="", stderr=said)
+    monkeypatch.setattr(modules.tvm_tuning.subprocess, "run", lambda *_, **__: failing)
+    program = modules.workloads.TABLE["gemm_128"].bare()
+    found = modules.tvm_tuning.tuned(tmp_path, "gemm_128", program, 0, 4, None)
+    assert found.curve.failed == "The producers are not there." and found.kernels(10.0) == {}
+    cells = modules.tuning_curve.tvm_cells(curves(modules)[0], [], found.curve, {})
+    row = {"workload": "gemm_128", "seed": 0, "ours": 1e-3, "after": 5.0, "how": "db", **cells}
+    assert modules.tuning_curve.told(row).endswith("TVM failed: The producers are not there.")
+
+
 def test_what_a_side_has_not_reached_is_infinite(modules: SimpleNamespace) -> None:
     row = {"passed_after": None, "near_after": 5.0, "tvm_after": 50.0}
     assert modules.tuning_curve.middle([modules.tuning_curve.share(row, "passed_after")]) == "–"
