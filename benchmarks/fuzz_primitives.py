@@ -1,4 +1,4 @@
-"""The long campaign: random programs under random sequences of primitives; the summary goes to docs/campaign.md.
+"""The long campaign: random programs under random sequences of primitives; prints the tables of docs/campaign.md.
 
 Results are appended to a file. A second run resumes after those of the same code, whatever else was committed, so a
 campaign can be made in parts, with the file in the repository.
@@ -33,7 +33,7 @@ PAGE = """# The campaign
 
 Random programs under random sequences of primitives, compared bit for bit with the unscheduled program.
 
-`python benchmarks/fuzz_primitives.py --pairs {pairs} --seed {seed}` made this page, at {commits}.
+`python benchmarks/fuzz_primitives.py --pairs {pairs} --seed {seed}` printed this, at {commits}.
 
 ## What is run
 
@@ -187,7 +187,6 @@ def main() -> int:
     parser.add_argument("--generators", nargs="*", choices=list(GENERATORS), default=list(GENERATORS))
     parser.add_argument("--state", type=Path, help="the file that results are kept in (.mslang/campaign-SEED.jsonl)")
     parser.add_argument("--minutes", type=float, help="begin nothing after so long; the summary is of what is done")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "campaign.md", help="where the summary goes")
     options = parser.parse_args()
     state = options.state or ROOT / ".mslang" / f"campaign-{options.seed}.jsonl"
     code = _code()
@@ -209,7 +208,7 @@ def main() -> int:
     for result in results:
         total.add(result.tally)
         by_generator[result.chunk.generator].add(result.tally)
-    options.page.write_text(page(total, by_generator, options.seed, sorted({r.commit for r in results})))
+    print(page(total, by_generator, options.seed, sorted({r.commit for r in results})))
     return 1 if total.faults else 0
 
 

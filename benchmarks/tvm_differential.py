@@ -1,6 +1,6 @@
-"""Primitives beside TVM's: random programs, random steps; the table goes into docs/tvm.md. Needs the extra `bench`.
+"""Primitives beside TVM's: random programs, random steps; prints tables. Needs the extra `bench`.
 
-python benchmarks/tvm_differential.py --pairs 6000
+python benchmarks/tvm_differential.py --pairs 3000 --update    writes them into docs/tvm.md, too
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def section(tally: Tally, seed: int) -> str:
     return "\n\n".join(
         (
             f"`python benchmarks/tvm_differential.py --pairs {tally.pairs} --seed {seed}` made these tables"
-            f" with TVM {tvm.__version__}: {total} steps on {tally.pairs} programs.",
+            f" with TVM {tvm.__version__}:\n{total} steps on {tally.pairs} programs.",
             table(HEAD, rows(tally)),
             f"{counts.total()} steps were accepted by one side only; {counts.total() - counts['']} of these belong to"
             " the classes below, which are decided.",
@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--dry", action="store_true", help="print, and leave the page as it is")
+    parser.add_argument("--update", action="store_true", help="put the tables on docs/tvm.md, too")
     options = parser.parse_args()
     tally, end = Tally(), options.first + options.pairs
     chunks = [range(k, min(k + CHUNK, end)) for k in range(options.first, end, CHUNK)]
@@ -121,7 +121,7 @@ def main() -> int:
             tally.add(part)
             print(f"{tally.pairs} of {options.pairs} pairs", file=sys.stderr, flush=True)
     for key, n in tally.classes.most_common():
-        if options.dry or decided(*key) is None:
+        if not options.update or decided(*key) is None:
             case = tally.examples[key]
             print(
                 f"{n} {key} wrong {tally.broken[key]} of {decided(*key)}\npair {case.pair}: {case.step}\n{case.program}"
@@ -132,7 +132,7 @@ def main() -> int:
         print(f"not a program for TVM: pair {case.pair}: {case.reason}")
     text = section(tally, options.seed)
     print(text)
-    if not options.dry:
+    if options.update:
         was = PAGE.read_text()
         PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{text}\n{END}", was, flags=re.DOTALL))
     return 1 if tally.ours_wrong else 0
