@@ -1,9 +1,10 @@
 """What loops fetch ahead: the cache lines that a later iteration loads.
 
 A loop whose schedule says `prefetch` begins each iteration with a prefetch of what the iteration so many later loads of
-the buffer, in the same statements. An element whose index goes through a loop inside is left to the processor. The
-address of an element may be outside of the buffer, but an index that is loaded itself (`t[idx[i]]`) is that of an
-iteration which the loop has, and the iterations do not store to where it is loaded from: it would not be there yet.
+the buffer, in the same statements; of an instruction's operand, each row. An element whose index goes through a loop
+inside is left to the processor. The address of an element may be outside of the buffer, but an index that is loaded
+itself (`t[idx[i]]`) is that of an iteration which the loop has, and the iterations do not store to where it is loaded
+from: it would not be there yet.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load, MaskedLoad, Ramp, Select, children
 from mslang.ir.visit import free_vars, walk_expr
 from mslang.kernel.lanes import lanes_of
-from mslang.kernel.nodes import Allocate, Body, For, If, Let, Prefetch, Stmt, Store, While
+from mslang.kernel.nodes import Allocate, Body, For, If, Invoke, Let, Prefetch, Stmt, Store, While
 from mslang.kernel.visit import bodies, expressions
 from mslang.lower.analysis import stored
 from mslang.lower.fold import fold
+from mslang.lower.operand_rows import operand_rows
 
 LINE = 64
 """Bytes of a cache line; where it is longer, some are asked for twice."""
@@ -40,7 +42,7 @@ def distances(loop: For) -> dict[str, int]:
 
 def gathers(body: Body, buffer: str) -> bool:
     """Whether statements load a buffer at indices that are loaded."""
-    return any(x.buffer == buffer and _is_gathered(x) for x in _loads(body, frozenset()))
+    return any(_is_gathered(x) for x in _loads(body, buffer, frozenset()))
 
 
 def prefetches(later: Body, buffer: str, *, gathered: bool = False) -> Iterator[Prefetch]:
@@ -54,8 +56,8 @@ def prefetches(later: Body, buffer: str, *, gathered: bool = False) -> Iterator[
     """
     found: dict[tuple[Expr, ...], list[Linear]] = {}
     own = stored(later) if gathered else frozenset[str]()
-    for load in _loads(later, frozenset(), certain=gathered):
-        if load.buffer != buffer or not load.indices or _is_gathered(load) != gathered:
+    for load in _loads(later, buffer, frozenset(), certain=gathered):
+        if not load.indices or _is_gathered(load) != gathered:
             continue
         if not own.isdisjoint(_indexed_by(load)):
             continue
@@ -88,8 +90,8 @@ def _indexed_by(load: Load | MaskedLoad) -> frozenset[str]:
     return frozenset(x.buffer for index in load.indices for x in walk_expr(index) if isinstance(x, Load | MaskedLoad))
 
 
-def _loads(body: Body, inside: frozenset[str], *, certain: bool = False) -> Iterator[Load | MaskedLoad]:
-    """The loads of buffers from around the body, at indices that do not depend on what is bound or allocated in it.
+def _loads(body: Body, buffer: str, inside: frozenset[str], *, certain: bool = False) -> Iterator[Load | MaskedLoad]:
+    """The loads of a buffer from around the body, at indices that do not depend on what is bound or allocated in it.
 
     With `certain` only those that each run of the body does.
     """
@@ -98,14 +100,22 @@ def _loads(body: Body, inside: frozenset[str], *, certain: bool = False) -> Iter
             continue
         bound = {s.var} if isinstance(s, For) else {s.name} if isinstance(s, Let) else set[str]()
         within = inside | bound | ({s.buffer.name} if isinstance(s, Allocate) else set[str]())
-        for e in expressions(s):
-            for x in _certain(e) if certain else walk_expr(e):
-                if not isinstance(x, Load | MaskedLoad):
-                    continue
-                if not inside & {x.buffer}.union(_indexed_by(x), *map(free_vars, x.indices)):
-                    yield x
-        for b in bodies(s):
-            yield from _loads(b, within, certain=certain)
+        for x in _own_loads(s, buffer, certain):
+            if not inside & {buffer}.union(_indexed_by(x), *map(free_vars, x.indices)):
+                yield x
+        for b in bodies(s) if not isinstance(s, Invoke) else ():
+            yield from _loads(b, buffer, within, certain=certain)
+
+
+def _own_loads(s: Stmt, buffer: str, certain: bool) -> Iterator[Load | MaskedLoad]:
+    """The loads of a buffer in a statement, but for the statements in it."""
+    if isinstance(s, Invoke):
+        yield from operand_rows(s, buffer)
+        return
+    for e in expressions(s):
+        for x in _certain(e) if certain else walk_expr(e):
+            if isinstance(x, Load | MaskedLoad) and x.buffer == buffer:
+                yield x
 
 
 def _is_certain(s: Stmt) -> bool:

@@ -163,3 +163,26 @@ def test_an_index_that_the_iterations_compute_is_not_loaded_ahead(indices: str):
     at = np.arange(48) // 2
     for found, wanted in zip(ms.build(program)(a, b), (a[at], a[b[at]]), strict=True):
         assert np.array_equal(found, wanted)
+
+
+INSTRUCTION = """intrin rows(a: f32[2, 32], b: f32[2, 16, 2] @ global(strides = [32, 2, 1]), inout c: f32[2]) on cpu {
+    desc { block dot[i: 2 | k: 16, q: 2] { c[i] += a[i, 2 * k + q] * b[i, k, q] } }
+    impl llvm "store float 0.0, ptr {c}, align 4"
+}
+program p(A: f32[2, 320], B: f32[10, 2, 16, 2], out C: f32[2]) {
+    block mm[i: 2 | k: 160, q: 2] { C[i] += A[i, 2 * k + q] * B[k // 16, i, k % 16, q] }
+}
+schedule s for p {
+    let k0, k1 = mm.k.split([_, 16])
+    reorder(k0, mm.i, k1, mm.q)
+    mm.decompose_reduction(k0)
+    mm.i.tensorize(rows)
+    k0.prefetch(WHAT, ahead = 3)
+}"""
+
+
+def test_of_an_operand_of_an_instruction_each_row_is_fetched():
+    """Elements lie side by side along the last dimension, and along those whose strides the instruction declares."""
+    of_a, of_b = (fetched(ms.parse(INSTRUCTION.replace("WHAT", b)).space("s").sample(0).program) for b in "AB")
+    assert of_a == ["A[0, k0 * 32 + 96]", "A[0, k0 * 32 + 112]", "A[1, k0 * 32 + 96]", "A[1, k0 * 32 + 112]"]
+    assert of_b == ["B[k0 + 3, 0, 0, 0]", "B[k0 + 3, 0, 0, 16]", "B[k0 + 3, 0, 0, 32]", "B[k0 + 3, 0, 0, 48]"]
