@@ -125,6 +125,14 @@ def test_long_reductions_may_be_done_in_blocks(const: str, label: str):
     assert difference(made.program, program, 1e-4, 1e-4, 0) is None
 
 
+@pytest.mark.parametrize(("target", "long"), [(AVX512, 2048), (replace(AVX512, l2=2 << 20), 4096), (AVX2, 1024)])
+def test_what_is_a_long_reduction_depends_on_the_caches(target: Target, long: int):
+    """A panel of four vectors over all of it takes half of the L2 cache."""
+    for size in (long, long - 16):
+        made = automatic_space(parse_program(LONG.format(const="").replace("2048", str(size))), target)
+        assert any("blocked" in str(s.structure) for s in made.sketches()) == (size == long)
+
+
 def test_register_tiles_fit_the_registers_and_prefer_reuse():
     codes = register_tiles(16, rows=100, vectors=100)
     tiles = [(c // TENS, c % TENS) for c in codes]

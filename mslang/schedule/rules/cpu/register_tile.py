@@ -39,6 +39,7 @@ from mslang.schedule.rules.cpu.packing import (
     widen,
 )
 from mslang.schedule.rules.cpu.tile_sizes import draw_register_tile
+from mslang.schedule.rules.cpu.tiles import VECTORS
 from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, draw, leaf_blocks
 from mslang.schedule.rules.rule import legal
 from mslang.schedule.session import Session
@@ -57,8 +58,9 @@ AHEAD = (0, 8, 16)
 """How many iterations of the innermost reduction loop ahead the operand that is read along vectors is fetched."""
 WINDOW = 8
 """Reduction axes up to this extent are windows: they are not split."""
-LONG = 2048
-"""Reduction axes from this extent on may be done in blocks: a panel of 64 columns of so many f32 takes 512 KB."""
+SHARE = 2
+"""A reduction may be done in blocks if a panel of the widest register tile takes 1 / `SHARE` of the L2 cache: with a
+panel in one piece, rows of the other operand find no place beside it."""
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -96,7 +98,7 @@ def layouts(program: Program, found: Contraction, machine: Target) -> tuple[Layo
             out.append(Layout("rows", "direct", inside=True))
     if packable(block, found) in converted(program, block):
         out += [Layout(order, "packed", wide=True) for order in ("columns", "rows")]
-    if _blocked_axis(block, found) is not None:
+    if _blocked_axis(block, found, machine) is not None:
         out += [Layout("columns", o, blocked=True) for o in operands if o in ("panel", "ahead")]
     return tuple(out)
 
@@ -109,11 +111,12 @@ def _slides(block: Block, found: Contraction, stages: Sequence[Block]) -> bool:
     return along and all(greatest(block).get(axis, WINDOW + 1) <= WINDOW for axis in found.reduced)
 
 
-def _blocked_axis(block: Block, found: Contraction) -> str | None:
-    """The reduction axis that may be done in blocks: the longest one, if it is long."""
+def _blocked_axis(block: Block, found: Contraction, machine: Target) -> str | None:
+    """The reduction axis that may be done in blocks: the longest one, if a panel over all of it is large."""
     exact = extents(block)
     axis = max(found.reduced, key=lambda a: exact.get(a, 0))
-    return axis if exact.get(axis, 0) >= LONG else None
+    panel = exact.get(axis, 0) * max(VECTORS) * machine.vector_bits // 8
+    return axis if panel >= machine.l2 // SHARE else None
 
 
 def _operands(program: Program, block: Block, found: Contraction, machine: Target) -> Iterator[str]:
@@ -261,7 +264,7 @@ def _split(session: Session, block: Block, found: Contraction, machine: Target, 
         first, second, *rest = do(session, "split", loop, (None, count, *size), names=names)
         outer[axis], inner[axis] = first, second
         tile += rest
-    in_blocks = _blocked_axis(block, found) if blocked else None
+    in_blocks = _blocked_axis(block, found, machine) if blocked else None
     rows = tuple(a for a in outer if a in drawn and a != found.vector)
     return _Loops(outer, inner, *_reduction(session, block, found, in_blocks, prefix), tuple(tile), rows)
 
