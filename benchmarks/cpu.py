@@ -8,6 +8,8 @@ machine, the best of them without tuning again, so that a table is measured agai
 out, and the reason is printed. `--tvm` names the folder that `tuning_curve.py --folder` left: the times that TVM's own
 tuning recorded there are compared (of another run, so less exactly).
 
+With `--avx2` all keep to AVX2, on a processor that has more.
+
 With `--constant` weights are declared constant, so that ours are packed ahead of time, too; what was tuned without is
 then a peer, `mslang, per call`. Workloads without weights are left out.
 
@@ -40,6 +42,8 @@ from typing import Any
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """Libraries read these when they are loaded; the affinity bounds mslang's own pool."""
 
+UP_TO_AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
+
 SAMPLE = 0.004
 """Seconds of a warm sample."""
 
@@ -62,6 +66,7 @@ def main() -> None:
     )
     parser.add_argument("--db", type=Path, help="records; what has none is tuned into it (default: a new file)")
     parser.add_argument("--constant", action="store_true", help="declare weights constant")
+    parser.add_argument("--avx2", action="store_true", help="keep to AVX2")
     parser.add_argument("--tvm", type=Path, help="the folder of tuning_curve.py")
     options = parser.parse_args()
     if options.processor_time and options.threads != [1]:
@@ -80,7 +85,7 @@ def main() -> None:
 
 def measure(options: argparse.Namespace, threads: int) -> None:
     """Print a row for each workload."""
-    os.environ |= dict.fromkeys(VARIABLES, str(threads))
+    os.environ |= dict.fromkeys(VARIABLES, str(threads)) | (UP_TO_AVX2 if options.avx2 else {})
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
     from common import conditions, table
@@ -136,21 +141,20 @@ def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str], 
     from workloads import TABLE
 
     import mslang as ms
-    from mslang.target.detect import host
     from mslang.target.yardstick import Yardstick
     from mslang.tune.verification import make_arguments, make_inputs
 
-    workload = WORKLOADS[name]
+    workload, target = WORKLOADS[name], machine(options)
     bare = TABLE[workload.workload].bare()
     program = with_constants(bare, workload.weights) if options.constant else bare
     scheduled, how = best(program, options)
     arrays = make_arguments(program, make_inputs(program, "dense", 0))
-    kernel = ms.build(scheduled).bind(**arrays)
+    kernel = ms.build(scheduled, target).bind(**arrays)
     kernel.run()
     (out,) = (arrays[p.given.name] for p in program.params if p.direction != "in")
     calls: Calls = {"mslang": kernel.run}
     if options.constant:
-        other = ms.build(best(bare, options)[0]).bind(**arrays)
+        other = ms.build(best(bare, options)[0], target).bind(**arrays)
 
         def per_call() -> Any:
             other.run()
@@ -171,7 +175,7 @@ def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str], 
     recorded = {}
     if options.tvm is not None:
         recorded = from_tvm(options.tvm, workload.workload)
-    least, bound_by = roofline(program, workload.unit, host())
+    least, bound_by = roofline(program, workload.unit, target)
     mine = {"how": how, "gflops": flops(program) / statistics.median(times["mslang"]) / 1e9}
     return {
         "ours": mine | quantiles(times["mslang"]),
@@ -185,6 +189,18 @@ def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str], 
 
 
 # ------------------------------------------------------------------ ours
+def machine(options: argparse.Namespace) -> Any:
+    """The target: this machine, or what it is to AVX2 code."""
+    from msgspec.structs import replace
+
+    from mslang.target.description import AVX2
+    from mslang.target.detect import host
+
+    here = host()
+    same = {field: getattr(here, field) for field in ("cores", "l1", "l2", "l3")}
+    return replace(AVX2, **same) if options.avx2 else here
+
+
 def with_constants(program: Any, weights: Sequence[str]) -> Any:
     """The program whose weights are constant."""
     from msgspec.structs import replace
@@ -196,11 +212,12 @@ def best(program: Any, options: argparse.Namespace) -> tuple[Any, str]:
     """The best program on record, tuned now if there is none, and how it came about."""
     import mslang as ms
 
-    (known,) = ms.apply(program, ["db"], database=options.db)
+    target = machine(options)
+    (known,) = ms.apply(program, ["db"], target=target, database=options.db)
     if known.served is not None:
         return known.program, known.headline
     begun = time.perf_counter()
-    tuned = ms.tune(program, trials=options.trials, seconds=options.seconds, database=options.db)
+    tuned = ms.tune(program, trials=options.trials, seconds=options.seconds, target=target, database=options.db)
     took = time.perf_counter() - begun
     return tuned.program, f"tuned: {tuned.done.tally.trials} trials in {took:.0f} s"
 
