@@ -72,7 +72,8 @@ def confirm(
             break
         (alone if result.outcome is Outcome.MEASURED else failed).append(_with(record, result))
     alone.sort(key=_cost)
-    near = [r for r in alone if _cost(r) <= NEAR * _cost(alone[0])]
+    before = {r.candidate: r for r in finalists}
+    near = [r for r in alone if _hoped(r, before[r.candidate]) <= NEAR * _cost(alone[0])]
     compared = compare(near) if near and not over() else None
     if compared is None:
         return Confirmed(tuple(failed), tuple(alone))
@@ -102,6 +103,13 @@ def _merged(record: Record, beside: Result) -> Record:
     if beside.outcome is not Outcome.MEASURED:
         return _with(record, beside)
     return _with(record, msgspec.structs.replace(record.result, timing=beside.timing))
+
+
+def _hoped(record: Record, before: Record) -> float:
+    """The cost by which a finalist is admitted to the rounds: a slow core says little of it."""
+    timing = record.result.timing
+    slow = timing is not None and timing.slow_core
+    return min(_cost(record), _cost(before)) if slow else _cost(record)
 
 
 def _cost(record: Record) -> float:

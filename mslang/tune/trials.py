@@ -13,6 +13,7 @@ from mslang.target.limits import known_core_rate
 from mslang.tune.comparison import Compared
 from mslang.tune.confirm import TRIED_AGAIN
 from mslang.tune.job import BuildJob, Built, CompareJob, MeasureJob, Prepared
+from mslang.tune.patience import Patience
 from mslang.tune.record import Outcome, Result
 from mslang.tune.roofline import Roofline
 from mslang.tune.sampling import final_limits, trial_limits
@@ -54,6 +55,7 @@ class Trials:
         self._reference, self._roofline = reference, roofline
         self.prepared: Prepared | None = None
         self._fastest = known_core_rate()
+        self._patience = Patience()
         self._kept: dict[str, tuple[Candidate, Built]] = {}
 
     def start(self, candidate: Candidate) -> Pending:
@@ -91,7 +93,7 @@ class Trials:
         return found
 
     def measure(self, candidate: Candidate, built: Built, best: float | None = None, *, final: bool = False) -> Result:
-        """Verify and time a compiled candidate; waits.
+        """Verify and time a compiled candidate, more than once if the core is slow; waits.
 
         Args:
             candidate: what is measured.
@@ -103,7 +105,8 @@ class Trials:
             return built.result
         limits = final_limits(self._limits) if final else trial_limits(self._limits, best)
         job = MeasureJob(candidate.program, built, self._reference, limits, final)
-        return self._judged(self._workers.measure(job, self._time_limit(limits), self._task.runner))
+        seconds = self._time_limit(limits)
+        return self._patience.measure(lambda: self._judged(self._workers.measure(job, seconds, self._task.runner)))
 
     def _time_limit(self, limits: Limits) -> float:
         """Seconds that a candidate timed within `limits` may take, from what is known of the unscheduled program."""

@@ -68,6 +68,22 @@ def test_the_speed_of_the_core_decides_nothing() -> None:
     assert found.ordered[0].cost == pytest.approx(1.0)
 
 
+def test_a_finalist_that_only_a_slow_core_held_back_is_compared() -> None:
+    """Its time on a core that it shares with another program is no reason to leave it out; that of its own is."""
+    for core, together in ((0.65, [1, 2, 0]), (0.95, [1, 2])):
+        machine = Machine([1.0, 1.05, 1.1])
+        slow = timed(1.4)
+        assert slow.timing is not None
+        shared = msgspec.structs.replace(slow, timing=msgspec.structs.replace(slow.timing, core=core))
+
+        def measure(record: Record, machine: Machine = machine, shared: Result = shared) -> Result:
+            return shared if record.trial == 0 else machine.measure(record)
+
+        found = confirm(finalists(1.0, 1.05, 1.1), measure, machine.compare)
+        assert machine.together == together
+        assert found.ordered[0].trial == together[-1 if core < 0.9 else 0]
+
+
 def test_differences_within_the_noise_are_ties_with_their_numbers() -> None:
     noisy = [1.01, 0.97, 1.05, 1.02, 0.98, 1.04, 1.01, 0.99, 1.0]
     machine = Machine([1.0, 1.01, 1.1], beside={1: noisy})
