@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from mslang.tune.record import Result
 from mslang.tune.workers import BudgetSpent
+
+T = TypeVar("T")
 
 SLOW = 0.75
 """A core below this share of its best speed is shared. In an afternoon on a virtual Sapphire Rapids, undisturbed
@@ -39,11 +42,12 @@ class Patience:
         self._begun = clock()
         self._spent = 0.0
 
-    def measure(self, measured: Callable[[], Result]) -> Result:
+    def measure(self, measured: Callable[[], T], speed: Callable[[T], float]) -> T:
         """What the fastest core of all attempts gave.
 
         Args:
             measured: measures once.
+            speed: the core's share of its best speed meanwhile.
 
         Raises:
             BudgetSpent: there was no time for the first attempt.
@@ -60,7 +64,7 @@ class Patience:
         return best
 
 
-def speed(result: Result) -> float:
+def speed_of(result: Result) -> float:
     """The core's share of its best speed; 1 where that is not known."""
     timing = result.timing
     return 1.0 if timing is None or timing.core is None else timing.core

@@ -13,7 +13,7 @@ from mslang.target.limits import known_core_rate
 from mslang.tune.comparison import Compared
 from mslang.tune.confirm import TRIED_AGAIN
 from mslang.tune.job import BuildJob, Built, CompareJob, MeasureJob, Prepared
-from mslang.tune.patience import Patience
+from mslang.tune.patience import Patience, speed_of
 from mslang.tune.record import Outcome, Result
 from mslang.tune.roofline import Roofline
 from mslang.tune.sampling import final_limits, trial_limits
@@ -106,7 +106,11 @@ class Trials:
         limits = final_limits(self._limits) if final else trial_limits(self._limits, best)
         job = MeasureJob(candidate.program, built, self._reference, limits, final)
         seconds = self._time_limit(limits)
-        return self._patience.measure(lambda: self._judged(self._workers.measure(job, seconds, self._task.runner)))
+
+        def once() -> Result:
+            return self._judged(self._workers.measure(job, seconds, self._task.runner))
+
+        return self._patience.measure(once, speed_of)
 
     def _time_limit(self, limits: Limits) -> float:
         """Seconds that a candidate timed within `limits` may take, from what is known of the unscheduled program."""
@@ -147,8 +151,12 @@ class Trials:
         pairs = tuple((candidate.program, made) for candidate, made in built)
         limits = final_limits(self._limits)
         job = CompareJob(pairs, self._reference, limits, COMPARING)
-        found = self._workers.compare(job, len(pairs) * self._time_limit(limits), self._task.runner)
-        return None if found is None else tuple(replace(c, result=self._judged(c.result)) for c in found)
+
+        def once() -> tuple[Compared, ...] | None:
+            found = self._workers.compare(job, len(pairs) * self._time_limit(limits), self._task.runner)
+            return None if found is None else tuple(replace(c, result=self._judged(c.result)) for c in found)
+
+        return self._patience.measure(once, lambda found: min((speed_of(c.result) for c in found or ()), default=1.0))
 
     def _rebuilt(self, hash: str, candidate: Callable[[], Candidate]) -> tuple[Candidate, Built]:
         if hash not in self._kept:

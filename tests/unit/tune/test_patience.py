@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mslang.runtime.timing import Timing
-from mslang.tune.patience import SHARE, SLOW, Patience
+from mslang.tune.patience import SHARE, SLOW, Patience, speed_of
 from mslang.tune.record import Outcome, Result
 from mslang.tune.workers import BudgetSpent
 
@@ -45,14 +45,14 @@ def test_what_ran_on_a_good_core_is_measured_once(core: float | None) -> None:
     day = Day(lambda _: core)
     patience = day.patience()
     day.now = 100.0
-    assert core_of(patience.measure(day.measured)) == core and day.now == pytest.approx(100.1)
+    assert core_of(patience.measure(day.measured, speed_of)) == core and day.now == pytest.approx(100.1)
 
 
 def test_a_slow_core_is_waited_for() -> None:
     day = Day(lambda now: 0.6 if 100.0 <= now < 103.0 else 0.95)
     patience = day.patience()
     day.now = 100.0
-    assert core_of(patience.measure(day.measured)) == 0.95
+    assert core_of(patience.measure(day.measured, speed_of)) == 0.95
     assert 103.0 < day.now < 103.5
 
 
@@ -60,7 +60,7 @@ def test_a_core_that_stays_slow_takes_a_share_of_the_time() -> None:
     day = Day(lambda now: 0.6 + 1e-9 * now)
     patience = day.patience()
     for _ in range(400):
-        patience.measure(day.measured)
+        patience.measure(day.measured, speed_of)
     assert day.now == pytest.approx(400 * 0.1 / (1 - SHARE), rel=0.02)
 
 
@@ -69,16 +69,16 @@ def test_of_all_attempts_that_on_the_fastest_core_counts() -> None:
     day = Day(lambda _: next(speeds, 0.1))
     patience = day.patience()
     day.now = 4.0
-    assert core_of(patience.measure(day.measured)) == 0.7
+    assert core_of(patience.measure(day.measured, speed_of)) == 0.7
 
 
 def test_where_the_budget_ends_meanwhile_the_first_attempt_counts() -> None:
     day = Day(lambda _: 0.6, end=100.2)
     patience = day.patience()
     day.now = 100.0
-    assert core_of(patience.measure(day.measured)) == 0.6
+    assert core_of(patience.measure(day.measured, speed_of)) == 0.6
     with pytest.raises(BudgetSpent):
-        patience.measure(day.measured)
+        patience.measure(day.measured, speed_of)
 
 
 def test_a_failure_of_a_later_attempt_counts() -> None:
@@ -86,4 +86,4 @@ def test_a_failure_of_a_later_attempt_counts() -> None:
     day = Day(lambda _: None)
     patience = day.patience()
     day.now = 100.0
-    assert patience.measure(lambda: next(results)).outcome is Outcome.CRASH
+    assert patience.measure(lambda: next(results), speed_of).outcome is Outcome.CRASH
