@@ -27,12 +27,13 @@ from mslang.search.replay_trace import distinct_candidates
 from mslang.search.strategy import Problem, Rejections
 from mslang.sema.modules import load
 from mslang.target.detect import host
-from mslang.tune.job import BuildJob, Built, MeasureJob, PrepareJob
+from mslang.tune.job import BuildJob, Built, PrepareJob
 from mslang.tune.record import Result
-from mslang.tune.sampling import final_limits
+from mslang.tune.roofline import Roofline
 from mslang.tune.scratch import scratch_folder
 from mslang.tune.task import Settings, Task
 from mslang.tune.tasks import tasks_of
+from mslang.tune.trials import Trials
 from mslang.tune.workers import Workers
 
 STANDARD = ("gemm:tiled", "conv2d:tiled", "softmax:cpu")
@@ -102,12 +103,18 @@ def measured(item: str, candidates: int, processes: int, cache: str | None) -> d
     limits = replace(Settings().limits, cache=cache)
     with scratch_folder() as folder:
         with Workers(1) as workers:
-            workers.prepare(PrepareJob(task.program, task.target, folder, 0))
+            prepared = workers.prepare(PrepareJob(task.program, task.target, folder, 0))
         ready = built(task, candidates)
+
+        def trials(workers: Workers) -> Trials:
+            made = Trials(task, limits, workers, folder, Roofline(task.program, None))
+            made.prepared = prepared
+            return made
 
         def one_pass() -> list[Result]:
             with Workers(1) as workers:
-                return [workers.measure(MeasureJob(c.program, b, folder, limits)) for c, b in ready]
+                measuring = trials(workers)
+                return [measuring.measure(c, b) for c, b in ready]
 
         first, second = one_pass(), one_pass()
         kept = [k for k, (a, b) in enumerate(zip(first, second, strict=True)) if a.timing and b.timing]
@@ -115,7 +122,7 @@ def measured(item: str, candidates: int, processes: int, cache: str | None) -> d
         again = []
         for _ in range(processes):
             with Workers(1) as workers:
-                again.append(workers.measure(MeasureJob(code[0].program, code[1], folder, final_limits(limits))))
+                again.append(trials(workers).measure(*code, final=True))
     taken = sum(len(r.timing.samples) + r.timing.disturbed for r in again if r.timing)
     one, other = [cost(first[k]) for k in kept], [cost(second[k]) for k in kept]
     apart, same = in_order(one, other)
