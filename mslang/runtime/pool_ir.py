@@ -1,10 +1,12 @@
 """The functions of the fork-join pool in LLVM IR.
 
 A launch publishes a job, takes part in it, closes it, and waits for the workers that joined; workers that were asleep
-do not hold it up. Idle workers spin shortly, giving way to other threads now and then, then sleep, unless they are to
-stay awake. A launch while another one is running (from a nested loop, or from another thread) runs serially in its
-caller, so that launches neither wait for one another nor take more processors than there are workers. A launch is made
-for a *team*: the pool's first so many workers.
+do not hold it up. Each worker begins with a range of the iterations that is its own, the same in each launch, so that
+the caches of its core have what it used in the last one; then it takes what others have left (Markatos and LeBlanc,
+Using processor affinity in loop scheduling on shared-memory multiprocessors, 1994). Idle workers spin shortly, giving
+way to other threads now and then, then sleep, unless they are to stay awake. A launch while another one is running
+(from a nested loop, or from another thread) runs serially in its caller, so that launches neither wait for one another
+nor take more processors than there are workers. A launch is made for a *team*: the pool's first so many workers.
 
 Linux tends to wake a worker on the processor of the thread that wakes it, and leaves the two there for milliseconds, in
 which the launcher does all the work. So a launcher that wakes workers gives way once, and a worker that finds itself on
@@ -18,7 +20,10 @@ import sys
 WORD = 128
 """Bytes from one word of the state to the next: each has a cache line of its own."""
 
-WORDS = 10
+RANGES = 64
+"""The iterations of a job are cut into one range for each worker, but into so many at most: a power of two."""
+
+WORDS = 10 + RANGES
 """Words of the state."""
 
 SLEEPERS, WORKERS, AWAKE = 1, 8, 9
@@ -105,9 +110,9 @@ _PAUSE = {
 }
 
 # A team is two words: the state, and how many workers take part.
-# Words of the state, each on a cache line of its own: 0 generation, 1 sleepers, 2 open, 3 active, 4 next iteration,
+# Words of the state, each on a cache line of its own: 0 generation, 1 sleepers, 2 open, 3 active, 4 number of ranges,
 # 5 the job (task, closure, count, grain, team, the launcher's processor), 6 busy, 7 stop, 8 number of workers,
-# 9 whether idle workers stay awake.
+# 9 whether idle workers stay awake, from 10 on the next iteration of each range, and its end.
 _POOL = """
 declare i32 @sched_yield()
 
@@ -124,21 +129,42 @@ entry:
   %p1 = getelementptr i64, ptr %job, i64 1
   %closure = load ptr, ptr %p1
   %p2 = getelementptr i64, ptr %job, i64 2
-  %count = load i64, ptr %p2
   %p3 = getelementptr i64, ptr %job, i64 3
   %grain = load i64, ptr %p3
-  %next = call ptr @mslang.word(ptr %state, i64 4)
-  br label %grab
+  %ranges.p = call ptr @mslang.word(ptr %state, i64 4)
+  %ranges = load i64, ptr %ranges.p
+  %own = and i64 %worker, @LAST@
+  br label %range
+range:
+  %k = phi i64 [ 0, %entry ], [ %k1, %over ]
+  %r = phi i64 [ %own, %entry ], [ %r2, %over ]
+  %slot = add i64 %r, 10
+  %next = call ptr @mslang.word(ptr %state, i64 %slot)
+  %last.p = getelementptr i64, ptr %next, i64 1
+  %last = load i64, ptr %last.p
+  br label %look
+look:
+  ; Reading leaves the line with the worker whose range it is.
+  %seen = load atomic i64, ptr %next monotonic, align 8
+  %left = icmp slt i64 %seen, %last
+  br i1 %left, label %grab, label %over
 grab:
   %from = atomicrmw add ptr %next, i64 %grain seq_cst
-  %some = icmp slt i64 %from, %count
-  br i1 %some, label %run, label %done
+  %some = icmp slt i64 %from, %last
+  br i1 %some, label %run, label %over
 run:
   %end = add i64 %from, %grain
-  %over = icmp sgt i64 %end, %count
-  %to = select i1 %over, i64 %count, i64 %end
+  %beyond = icmp sgt i64 %end, %last
+  %to = select i1 %beyond, i64 %last, i64 %end
   call void %task(ptr %closure, i64 %from, i64 %to, i64 %worker)
-  br label %grab
+  br label %look
+over:
+  %k1 = add i64 %k, 1
+  %r1 = add i64 %r, 1
+  %wrap = icmp sge i64 %r1, %ranges
+  %r2 = select i1 %wrap, i64 0, i64 %r1
+  %more = icmp slt i64 %k1, %ranges
+  br i1 %more, label %range, label %done
 done:
   ret void
 }
@@ -182,8 +208,29 @@ publish:
   %p5 = getelementptr i64, ptr %job, i64 5
   %processor = call i32 @mslang.processor()
   store i32 %processor, ptr %p5
-  %next = call ptr @mslang.word(ptr %state, i64 4)
-  store atomic i64 0, ptr %next seq_cst, align 8
+  %most = icmp slt i64 %workers, @RANGES@
+  %ranges = select i1 %most, i64 %workers, i64 @RANGES@
+  %ranges.p = call ptr @mslang.word(ptr %state, i64 4)
+  store i64 %ranges, ptr %ranges.p
+  %whole = sdiv i64 %count, %ranges
+  %remainder = srem i64 %count, %ranges
+  br label %cut
+cut:
+  %r = phi i64 [ 0, %publish ], [ %r1, %cut ]
+  %first = phi i64 [ 0, %publish ], [ %last, %cut ]
+  %longer = icmp slt i64 %r, %remainder
+  %extra = zext i1 %longer to i64
+  %length = add i64 %whole, %extra
+  %last = add i64 %first, %length
+  %slot = add i64 %r, 10
+  %next = call ptr @mslang.word(ptr %state, i64 %slot)
+  %last.p = getelementptr i64, ptr %next, i64 1
+  store atomic i64 %first, ptr %next monotonic, align 8
+  store i64 %last, ptr %last.p
+  %r1 = add i64 %r, 1
+  %more = icmp slt i64 %r1, %ranges
+  br i1 %more, label %cut, label %announce
+announce:
   %open = call ptr @mslang.word(ptr %state, i64 2)
   store atomic i64 1, ptr %open seq_cst, align 8
   %generation = call ptr @mslang.word(ptr %state, i64 0)
@@ -326,4 +373,9 @@ def pool_ir(platform: str = sys.platform, machine: str | None = None) -> str:
     futex = {"x86": "202", "arm": "98"}.get(family) if platform.startswith("linux") else None
     sleeping = _SLEEP_POLL if futex is None else _SLEEP_FUTEX.replace("@NUMBER@", futex)
     placing = _APART if platform.startswith("linux") else _ANYWHERE
-    return declaration + sleeping + placing + _POOL.replace("@PAUSE@", pause)
+    return (
+        declaration
+        + sleeping
+        + placing
+        + _POOL.replace("@PAUSE@", pause).replace("@RANGES@", str(RANGES)).replace("@LAST@", str(RANGES - 1))
+    )

@@ -7,7 +7,7 @@ pool. After `fork` the child starts a pool of its own, as threads are not inheri
 from __future__ import annotations
 
 from mslang.runtime.pool import SPINS
-from mslang.runtime.pool_ir import pool_ir
+from mslang.runtime.pool_ir import WORD, WORDS, pool_ir
 
 STATE = "mslang.pool_state"
 """Gives the state of the pool, started if need be; null where loops are to run serially."""
@@ -35,7 +35,11 @@ def threads_ir(triple: str) -> str:
         ir = ir.replace(f"define void @{name}(", f"define linkonce_odr hidden void @mslang.{name}(")
     ir = ir.partition("define void @pool_stop")[0]
     count = _LINUX_COUNT if linux else _POSIX_COUNT.replace("@NUMBER@", "58")
-    start = _START.replace("@SETMASK@", "2" if linux else "3").replace("@SPINS@", str(SPINS))
+    start = (
+        _START.replace("@SETMASK@", "2" if linux else "3")
+        .replace("@SPINS@", str(SPINS))
+        .replace("@SIZE@", str(WORD * WORDS))
+    )
     return ir + count + start
 
 
@@ -76,7 +80,7 @@ define internal i64 @mslang.processors() {
 
 # The words of the state are those of `runtime/pool.py`; its first words are zeroed again after a fork.
 _START = """
-@mslang.pool_memory = linkonce_odr hidden global [1280 x i8] zeroinitializer, align 128
+@mslang.pool_memory = linkonce_odr hidden global [@SIZE@ x i8] zeroinitializer, align 128
 @mslang.pool_owner = linkonce_odr hidden global i32 0, align 4
 @mslang.pool_lock = linkonce_odr hidden global i32 0, align 4
 @mslang.pool_limit = linkonce_odr hidden global i64 0, align 8
@@ -127,7 +131,7 @@ again:
   %late = icmp eq i32 %now, %own
   br i1 %late, label %unlock, label %start
 start:
-  call void @llvm.memset.p0.i64(ptr align 128 @mslang.pool_memory, i8 0, i64 1280, i1 false)
+  call void @llvm.memset.p0.i64(ptr align 128 @mslang.pool_memory, i8 0, i64 @SIZE@, i1 false)
   %all = call i64 @mslang.processors()
   %limit = load atomic i64, ptr @mslang.pool_limit monotonic, align 8
   %greater = icmp sgt i64 %limit, %all

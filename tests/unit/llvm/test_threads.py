@@ -44,6 +44,31 @@ def test_a_team_is_the_first_workers_of_the_pool():
     linker.close()
 
 
+@pytest.mark.parametrize("count", [2, 3, 40, 67])
+def test_a_worker_begins_with_its_own_iterations_and_then_takes_what_others_left(count: int):
+    """The caches of its core may have what it used of them in the last launch."""
+    linker = Linker(workers=2)
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+    launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, kind, ctypes.c_void_p, ctypes.c_int64)(linker.pool.launcher)
+    taken: dict[int, list[range]] = {0: [], 1: []}
+    others_done = threading.Event()
+
+    def part(_: object, start: int, end: int, worker: int) -> None:
+        taken[worker].append(range(start, end))
+        # The launcher keeps its first part until the other one has done all the rest.
+        if sum(map(len, (*taken[0], *taken[1]))) == count:
+            others_done.set()
+        if worker == 0 and len(taken[0]) == 1:
+            assert others_done.wait(60)
+
+    with linker.pool.kept_awake():
+        launch(linker.pool.team(2), kind(part), None, count)
+    linker.close()
+    own = -(-count // 2)
+    (first,) = taken[0]
+    assert first.start == 0 and [x for r in taken[1] for x in r] == [*range(own, count), *range(first.stop, own)]
+
+
 def test_any_number_of_threads_gives_the_same_result():
     linker = Linker(workers=3)
     made = executable(row_sums(64, 8))
