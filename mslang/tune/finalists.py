@@ -151,7 +151,7 @@ def confirm_finalists(
 
     def measure(record: Record) -> Result | None:
         try:
-            return trials.measure_again(record.candidate, lambda: candidate(record))
+            return trials.measure_again(record.candidate, lambda: candidate(record), record.cost)
         except BudgetSpent:
             return None
         except MsError as error:
@@ -162,7 +162,7 @@ def confirm_finalists(
 
     def compare(records: Sequence[Record]) -> Sequence[Compared] | None:
         try:
-            return trials.compare({r.candidate: partial(candidate, r) for r in records})
+            return trials.compare({r.candidate: partial(candidate, r) for r in records}, [r.cost for r in records])
         except BudgetSpent:
             return None
 

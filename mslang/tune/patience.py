@@ -2,7 +2,7 @@
 
 The host of a virtual machine may run another program on the same core. Both then share its caches and units: a kernel
 that is bound by these slows down far more than the yardstick, whose speed its time is compared at. Such times last for
-seconds, and pass.
+seconds, and pass. Where the yardstick hardly notices, a candidate does that was fast before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from mslang.tune.record import Result
+from mslang.tune.record import Result, cost_of
 from mslang.tune.workers import BudgetSpent
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Patience:
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, pause: Callable[[float], None] = time.sleep
     ) -> None:
-        self._clock, self._pause = clock, pause
+        self.clock, self._pause = clock, pause
         self._begun = clock()
         self._spent = 0.0
 
@@ -53,18 +53,27 @@ class Patience:
             BudgetSpent: there was no time for the first attempt.
         """
         best = measured()
-        while speed(best) < SLOW and self._spent < SHARE * (self._clock() - self._begun):
-            start = self._clock()
+        while speed(best) < SLOW and self._spent < SHARE * (self.clock() - self._begun):
+            start = self.clock()
             self._pause(PAUSE)
             try:
                 best = max(best, measured(), key=speed)
             except BudgetSpent:
                 return best
-            self._spent += self._clock() - start
+            self._spent += self.clock() - start
         return best
 
 
-def speed_of(result: Result) -> float:
-    """The core's share of its best speed; 1 where that is not known."""
+def speed_of(result: Result, expected: float | None = None) -> float:
+    """The core's share of its best speed; 1 where that is not known.
+
+    Args:
+        result: what ran on it.
+        expected: the cost that the same candidate had before (None: it is new).
+    """
     timing = result.timing
-    return 1.0 if timing is None or timing.core is None else timing.core
+    if timing is None:
+        return 1.0
+    share = 1.0 if timing.core is None else timing.core
+    # Of one that was cut off it is a lower bound, which says enough.
+    return share if expected is None else min(share, expected / cost_of(timing))

@@ -89,6 +89,24 @@ class Result(msgspec.Struct, frozen=True):
     instances: tuple[Instance, ...] = ()
     """The dynamic sizes that it ran at, with weights; older results do not say."""
 
+    @property
+    def seconds(self) -> float | None:
+        """The median time of one call, or None if it was not measured (a cut-off time is not a measurement)."""
+        return None if self.outcome is not Outcome.MEASURED or self.timing is None else self.timing.median
+
+    @property
+    def cost(self) -> float | None:
+        """What candidates of one machine are ordered by: `seconds` on a core of the nominal speed.
+
+        None where `seconds` is None. A time without a yardstick counts as one at the nominal speed.
+        """
+        return None if self.seconds is None or self.timing is None else cost_of(self.timing)
+
+
+def cost_of(timing: Timing) -> float:
+    """The median time on a core of the nominal speed."""
+    return timing.median if timing.yardstick is None else timing.median * timing.yardstick / NOMINAL_RATE
+
 
 class Workload(msgspec.Struct, frozen=True):
     """An unscheduled program that records belong to: its workload hash, its name, and its long-form text.
@@ -179,10 +197,8 @@ class Record(msgspec.Struct, frozen=True):
 
     @property
     def seconds(self) -> float | None:
-        """The median time of one call, or None if it was not measured (a cut-off time is not a measurement)."""
-        if self.result.outcome is not Outcome.MEASURED or self.result.timing is None:
-            return None
-        return self.result.timing.median
+        """That of the result."""
+        return self.result.seconds
 
     @property
     def cold(self) -> bool | None:
@@ -196,14 +212,8 @@ class Record(msgspec.Struct, frozen=True):
 
     @property
     def cost(self) -> float | None:
-        """What candidates of one machine are ordered by: `seconds` on a core of the nominal speed.
-
-        None where `seconds` is None. A time without a yardstick counts as one at the nominal speed.
-        """
-        seconds, timing = self.seconds, self.result.timing
-        if seconds is None or timing is None:
-            return None
-        return seconds if timing.yardstick is None else seconds * timing.yardstick / NOMINAL_RATE
+        """That of the result: what candidates of one machine are ordered by."""
+        return self.result.cost
 
 
 Dated = TypeVar("Dated", Run, RunLesson, Record)

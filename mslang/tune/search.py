@@ -357,6 +357,7 @@ class Search:
                 else:
                     ready = built.get(p.hash) or self._trials.built(self._trials.start(p.candidate))
                     with profiling.scope("measure"):
+                        self._trials.settle()
                         result = self._trials.measure(p.candidate, ready, self._history.best_cost)
                     record = self._keep(p.hash, texts.get(p.hash) or self._recorder.texts(p.candidate), result)
                     if record.result.outcome is Outcome.MEASURED:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import zip_longest
+from operator import itemgetter
+from statistics import median
 
 from msgspec.structs import replace
 
@@ -19,6 +24,9 @@ from mslang.tune.roofline import Roofline
 from mslang.tune.sampling import final_limits, trial_limits
 from mslang.tune.task import Task
 from mslang.tune.workers import RUN_SECONDS, BudgetSpent, Pending, Workers
+
+SETTLED = 2.0
+"""Seconds after which the fastest candidate is measured again, to see whether the core is what it was."""
 
 GRACE = 3.0
 """Seconds that a candidate may take beyond what its timing and the unscheduled program's time account for."""
@@ -39,6 +47,7 @@ class Trials:
         workers: the processes that compile and measure.
         reference: the folder of inputs and expected results.
         roofline: what times are checked against.
+        patience: measures again on a slow core.
 
     `prepared` says how long the unscheduled program took, once that is known.
     """
@@ -50,12 +59,15 @@ class Trials:
         workers: Workers,
         reference: str,
         roofline: Roofline,
+        patience: Patience | None = None,
     ) -> None:
         self._task, self._limits, self._workers = task, limits, workers
         self._reference, self._roofline = reference, roofline
         self.prepared: Prepared | None = None
         self._fastest = known_core_rate()
-        self._patience = Patience()
+        self._patience = patience or Patience()
+        self._settled = self._patience.clock()
+        self._cost: Callable[[str], float] = lambda _: math.inf
         self._kept: dict[str, tuple[Candidate, Built]] = {}
 
     def start(self, candidate: Candidate) -> Pending:
@@ -92,7 +104,15 @@ class Trials:
                 pending[hash].cancel()
         return found
 
-    def measure(self, candidate: Candidate, built: Built, best: float | None = None, *, final: bool = False) -> Result:
+    def measure(
+        self,
+        candidate: Candidate,
+        built: Built,
+        best: float | None = None,
+        *,
+        final: bool = False,
+        expected: float | None = None,
+    ) -> Result:
         """Verify and time a compiled candidate, more than once if the core is slow; waits.
 
         Args:
@@ -100,6 +120,7 @@ class Trials:
             built: its machine code, or why there is none.
             best: the cost of the best so far: one that is far slower is not timed to the end.
             final: time it to the end whatever it costs, and verify it on dense inputs, too.
+            expected: its cost when it was measured before.
         """
         if built.result is not None:
             return built.result
@@ -110,7 +131,16 @@ class Trials:
         def once() -> Result:
             return self._judged(self._workers.measure(job, seconds, self._task.runner))
 
-        return self._patience.measure(once, speed_of)
+        return self._patience.measure(once, lambda result: speed_of(result, expected))
+
+    def settle(self) -> None:
+        """Wait until the fastest candidate is about as fast as it was, as far as there is patience for it."""
+        if not self._kept or self._patience.clock() < self._settled + SETTLED:
+            return
+        cost, candidate, built = min(((self._cost(h), *k) for h, k in self._kept.items()), key=itemgetter(0))
+        with suppress(BudgetSpent):
+            self.measure(candidate, built, cost, expected=cost)
+        self._settled = self._patience.clock()
 
     def _time_limit(self, limits: Limits) -> float:
         """Seconds that a candidate timed within `limits` may take, from what is known of the unscheduled program."""
@@ -136,17 +166,22 @@ class Trials:
     # ------------------------------------------------------------------ machine code for the second measurement
     def keep(self, hash: str, candidate: Candidate, built: Built, cost: Callable[[str], float]) -> None:
         """Keep the machine code of a measured candidate, as long as it is among the fastest by `cost` of its hash."""
-        self._kept[hash] = candidate, built
+        self._kept[hash], self._cost = (candidate, built), cost
         if len(self._kept) > 2 * TRIED_AGAIN:
             fastest = sorted(self._kept, key=cost)[:TRIED_AGAIN]
             self._kept = {hash: self._kept[hash] for hash in fastest}
 
-    def measure_again(self, hash: str, candidate: Callable[[], Candidate]) -> Result:
+    def measure_again(self, hash: str, candidate: Callable[[], Candidate], expected: float | None = None) -> Result:
         """Measure a candidate to the end, on all inputs; built again where its machine code was not kept."""
-        return self.measure(*self._rebuilt(hash, candidate), final=True)
+        return self.measure(*self._rebuilt(hash, candidate), final=True, expected=expected)
 
-    def compare(self, candidates: Mapping[str, Callable[[], Candidate]]) -> tuple[Compared, ...] | None:
-        """Time verified candidates, given by hash, in turn in one process; None if it does not survive them."""
+    def compare(
+        self, candidates: Mapping[str, Callable[[], Candidate]], expected: Sequence[float | None] = ()
+    ) -> tuple[Compared, ...] | None:
+        """Time verified candidates, given by hash, in turn in one process; None if it does not survive them.
+
+        `expected` are the costs that they had before, if known.
+        """
         built = [self._rebuilt(hash, candidate) for hash, candidate in candidates.items()]
         pairs = tuple((candidate.program, made) for candidate, made in built)
         limits = final_limits(self._limits)
@@ -156,7 +191,11 @@ class Trials:
             found = self._workers.compare(job, len(pairs) * self._time_limit(limits), self._task.runner)
             return None if found is None else tuple(replace(c, result=self._judged(c.result)) for c in found)
 
-        return self._patience.measure(once, lambda found: min((speed_of(c.result) for c in found or ()), default=1.0))
+        def speed(found: tuple[Compared, ...] | None) -> float:
+            shares = [speed_of(c.result, known) for c, known in zip_longest(found or (), expected[: len(found or ())])]
+            return median(shares or [1.0])
+
+        return self._patience.measure(once, speed)
 
     def _rebuilt(self, hash: str, candidate: Callable[[], Candidate]) -> tuple[Candidate, Built]:
         if hash not in self._kept:

@@ -5,8 +5,10 @@ from typing import Any, Literal
 
 import pytest
 
-from mslang.runtime.timing import Limits
+from mslang.runtime.timing import Limits, Timing
+from mslang.tune.comparison import Compared
 from mslang.tune.job import Built, CompareJob, MeasureJob, Prepared
+from mslang.tune.patience import Patience
 from mslang.tune.record import Outcome, Result
 from mslang.tune.trials import Trials
 
@@ -71,3 +73,74 @@ def test_a_time_out_keeps_which_caches_it_ran_with(cache: Literal["warm", "cold"
     assert made.measure(candidate, Built()).cold is None
     late = Built(result=Result(Outcome.TIME_OUT, "compiling took too long"))
     assert made.measure(candidate, late).cold is None
+
+
+class Shared:
+    """Workers of which other programs have a part of the core from 100 s to 102 s: candidates take four times as long,
+    and are cut off."""
+
+    def __init__(self) -> None:
+        self.now, self.measured = 0.0, 0
+
+    def timed(self) -> Result:
+        self.now += 0.1
+        slow = 100.0 < self.now < 102.0
+        outcome = Outcome.CUT_OFF if slow else Outcome.MEASURED
+        return Result(outcome, timing=Timing((4.0 if slow else 1.0,), 1, slow))
+
+    def measure(self, job: MeasureJob, seconds: float, runner: object) -> Result:
+        self.measured += 1
+        return self.timed()
+
+    def compare(self, job: CompareJob, seconds: float, runner: object) -> tuple[Compared, ...]:
+        return tuple(Compared(self.timed()) for _ in job.candidates)
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Unbroken:
+    """A roofline that no time breaks."""
+
+    def broken_by(self, seconds: float) -> None:
+        return None
+
+
+@pytest.fixture
+def shared() -> tuple[Shared, Trials]:
+    workers: Any = Shared()
+    task: Any = Stub()
+    roofline: Any = Unbroken()
+    made = Trials(task, Limits(), workers, "folder", roofline, Patience(lambda: workers.now, workers.pause))
+    candidate: Any = Stub()
+    made.keep("slow", candidate, Built(), {"slow": 2.0}.__getitem__)
+    made.keep("fast", candidate, Built(), {"slow": 2.0, "fast": 1.0}.__getitem__)
+    return workers, made
+
+
+def test_before_a_candidate_is_measured_the_fastest_one_must_be_as_fast_as_it_was(
+    shared: tuple[Shared, Trials],
+) -> None:
+    workers, made = shared
+    made.settle()
+    assert workers.measured == 0, "it was measured just now"
+    workers.now = 50.0
+    made.settle()
+    made.settle()
+    assert workers.measured == 1
+    workers.now = 100.0
+    made.settle()
+    assert 102.0 < workers.now < 102.5
+
+
+def test_finalists_are_measured_again_if_they_are_slower_than_before(shared: tuple[Shared, Trials]) -> None:
+    workers, made = shared
+    candidate: Any = Stub()
+    workers.now = 100.0
+    assert made.measure_again("fast", lambda: candidate).cost is None, "nothing is known of it"
+    assert made.measure_again("fast", lambda: candidate, 1.0).cost == 1.0 and 102.0 < workers.now < 102.5
+    workers.now = 100.0
+    found = made.compare({h: lambda: candidate for h in ("fast", "slow")}, [1.0, None])
+    assert found is not None and [c.result.cost for c in found] == [None, None]
+    found = made.compare({h: lambda: candidate for h in ("fast", "slow")}, [1.0, 1.1])
+    assert found is not None and [c.result.cost for c in found] == [1.0, 1.0]
