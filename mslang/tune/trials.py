@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
-from operator import itemgetter
 from statistics import median
 
 from msgspec.structs import replace
@@ -137,9 +136,10 @@ class Trials:
         """Wait until the fastest candidate is about as fast as it was, as far as there is patience for it."""
         if not self._kept or self._patience.clock() < self._settled + SETTLED:
             return
-        cost, candidate, built = min(((self._cost(h), *k) for h, k in self._kept.items()), key=itemgetter(0))
+        fastest = min(self._kept, key=self._cost)
+        cost = self._cost(fastest)
         with suppress(BudgetSpent):
-            self.measure(candidate, built, cost, expected=cost)
+            self.measure(*self._kept[fastest], cost, expected=cost)
         self._settled = self._patience.clock()
 
     def _time_limit(self, limits: Limits) -> float:
