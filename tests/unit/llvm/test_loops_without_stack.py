@@ -45,7 +45,13 @@ def _both(value: object) -> tuple[object, object]:
 
 CASES = {
     "softmax": _Case("softmax", "softmax", "rows_vectorized", {}, {"rows:divide/prefetch": _both(1)}, constants=2),
-    "layer_norm": _Case("layer_norm", "layer_norm", "rows_vectorized", {}, {"rows:normalise/prefetch": _both(1)}),
+    "layer_norm": _Case(
+        "layer_norm",
+        "layer_norm",
+        "rows_vectorized",
+        {},
+        {"rows:normalise/together": (4, 2), "rows:normalise/prefetch": _both(1)},
+    ),
     "attention": _Case(
         "attention",
         "attention",

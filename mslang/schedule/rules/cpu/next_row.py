@@ -16,7 +16,7 @@ ROWS = (0, 1)
 """How many rows ahead."""
 
 
-def fetch_next_row(session: Session, group: Group, machine: Target, prefix: str) -> None:
+def fetch_next_row(session: Session, group: Group, machine: Target, prefix: str, together: Expr | None = None) -> None:
     """Draw whether the first stage that goes along a row of a parameter in vectors fetches the next row of it; not of
     parameters that the L1 cache holds.
 
@@ -27,6 +27,7 @@ def fetch_next_row(session: Session, group: Group, machine: Target, prefix: str)
         group: the stages.
         machine: what it runs on.
         prefix: of the address `PREFIX/prefetch`.
+        together: how many rows the last stage computes vector by vector, each of which then fetches so many rows ahead.
     """
     inputs = (p.buffer for p in session.program.params if p.direction == "in")
     large = {b.name for b in inputs if bytes_of(b) >= machine.l1}
@@ -39,5 +40,7 @@ def fetch_next_row(session: Session, group: Group, machine: Target, prefix: str)
                 assert isinstance(rows, Expr)
                 for b in read:
                     ahead = Binary("*", rows, Const(int(n)))
+                    if together is not None and name == group.last:
+                        ahead = Binary("*", ahead, together)
                     do(session, "prefetch", handle(session, along.var), session.handles.handle(BufferRef(b)), ahead)
                 return

@@ -15,6 +15,7 @@ import msgspec
 
 from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.domain import limits
+from mslang.ir.expr import Expr
 from mslang.ir.program import Block
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import adjacent_reduction, extents, lanes_of
@@ -32,6 +33,7 @@ from mslang.schedule.rules.cpu.row_tiles import (
     products_of,
     written_by,
 )
+from mslang.schedule.rules.cpu.shared_operands import draw_together, interleave_rows
 from mslang.schedule.rules.nests import block_handle, block_of, do
 from mslang.schedule.rules.rule import legal
 from mslang.schedule.session import Session
@@ -65,7 +67,7 @@ class RowFusion(msgspec.Struct, frozen=True):
         return (*legal(it, self, block, wanted), *(() if rows >= BUSY * it.machine.cores else (SEPARATE,)))
 
     def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
-        """Fuse the stages; it samples the register tile of products and the accumulators of reductions."""
+        """Fuse the stages; it samples the register tile of products, or how many rows are computed together."""
         group = group_of(it.session.program, block)
         if alternative == SEPARATE or group is None:
             return
@@ -81,14 +83,16 @@ def fuse_rows(session: Session, group: Group, machine: Target, prefix: str) -> N
         group: the stages.
         machine: what it runs on.
         prefix: of the addresses, where there are products: `PREFIX/registers` of their register tiles and
-            `PREFIX/tiles` of how many of these are computed together; else, of large parameters, `PREFIX/prefetch`.
+            `PREFIX/tiles` of how many of these are computed together; else `PREFIX/together` of rows that share an
+            operand, and of large parameters `PREFIX/prefetch`.
     """
     blocks = [block_of(session, block_handle(session, n)) for n in (*group.stages, group.last)]
     products = products_of(session, group, machine)
     packed = [c for b in blocks if b.name in products and (c := packed_copy(session, b, products[b.name])) is not None]
     rows = extents(blocks[-1]).get(group.rows[-1], 1)
     tiles = draw_tiles(session, rows, products, machine, prefix) if products else None
-    loop = _rows(session, group, tiles)
+    together = None if products else draw_together(session, group, machine, prefix)
+    loop, inner = _rows(session, group, tiles, together)
     for name in reversed(group.stages):
         do(session, "compute_at", block_handle(session, name), loop)
     do(session, "parallel", loop)
@@ -100,24 +104,27 @@ def fuse_rows(session: Session, group: Group, machine: Target, prefix: str) -> N
         elif b.init is None:
             vectorize_along(session, block_handle(session, b.name), lanes_of(session.program, written_by(b), machine))
     if tiles is None:
-        fetch_next_row(session, group, machine, prefix)
+        fetch_next_row(session, group, machine, prefix, together)
+    if inner is not None:
+        interleave_rows(session, block_handle(session, group.last), inner)
     for copy in packed:
         spread_panels(session, copy, machine.vector_lanes)
 
 
-def _rows(session: Session, group: Group, tiles: Tiles | None) -> Handle:
-    """The loop at which the stages are computed: all rows fused, the last in tiles if there are products.
+def _rows(session: Session, group: Group, tiles: Tiles | None, together: Expr | None) -> tuple[Handle, Handle | None]:
+    """The loop at which the stages are computed: all rows fused, the last in tiles if there are products; and the loop
+    over rows that are computed together, if there is one.
 
     Where tiles do not divide, the loop over them is left apart if there are other rows enough: it can be cut.
     """
     last = block_handle(session, group.last)
     loops = [session.axis(last, a) for a in group.rows]
+    axis, inner = group.rows[-1], None
     if tiles is not None:
-        axis = group.rows[-1]
         sizes = (None, tiles.count, tiles.rows)
         outer, some, rows = do(session, "split", loops[-1], sizes, names=[f"{axis}{k}" for k in range(3)])
         do(session, "fuse", some, rows)
         loops[-1] = outer
-    if len(loops) == 1:
-        return loops[0]
-    return do(session, "fuse", *loops)[0]
+    elif together is not None:
+        loops[-1], inner = do(session, "split", loops[-1], (None, together), names=[f"{axis}{k}" for k in range(2)])
+    return loops[0] if len(loops) == 1 else do(session, "fuse", *loops)[0], inner
