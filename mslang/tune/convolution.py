@@ -33,6 +33,7 @@ class Convolution(msgspec.Struct, frozen=True):
     depthwise: bool
 
     label = "conv2d"
+    allocates = True
 
     def __call__(self, **arrays: Any) -> Any:
         """Compute it by torch, given its tensors: all are views, of channels last."""

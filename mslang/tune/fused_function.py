@@ -19,14 +19,16 @@ class Softmax(msgspec.Struct, frozen=True):
     """Softmax along the last axis."""
 
     operand: str
+    output: str
 
     label = "softmax"
+    allocates = False
 
     def __call__(self, **arrays: Any) -> Any:
-        """Compute it by torch, given its tensors."""
+        """Compute it by torch, given its tensors, into the output."""
         import torch
 
-        return torch.softmax(arrays[self.operand], -1)
+        torch.softmax(arrays[self.operand], -1, out=arrays[self.output])
 
 
 class LayerNorm(msgspec.Struct, frozen=True):
@@ -38,6 +40,7 @@ class LayerNorm(msgspec.Struct, frozen=True):
     epsilon: float
 
     label = "layer_norm"
+    allocates = True
 
     def __call__(self, **arrays: Any) -> Any:
         """Compute it by torch, given its tensors."""
@@ -56,6 +59,7 @@ class Attention(msgspec.Struct, frozen=True):
     factor: float
 
     label = "scaled_dot_product_attention"
+    allocates = True
 
     def __call__(self, **arrays: Any) -> Any:
         """Compute it by torch, given its tensors, of which it takes batches of heads."""
@@ -74,7 +78,7 @@ def fused_function_of(made: Operations) -> FusedFunction | None:
     """The function that computes a program as a whole.
 
     >>> fused_function_of(operations_of(softmax))
-    Softmax(operand='X')
+    Softmax(operand='X', output='Y')
     """
     found = whole_result(made)
     if found is None or not found.axes:
@@ -87,7 +91,7 @@ def _softmax(r: Result) -> Softmax | None:
         case Binary(op="/", left=Call(name="exp") as top, right=total) if _is_sum(total, top, r.axes[-1]):
             x = _less_largest(top.args[0], r.axes[-1])
             if isinstance(x, Load) and x.indices == variables(*r.axes):
-                return Softmax(x.buffer)
+                return Softmax(x.buffer, r.output)
     return None
 
 

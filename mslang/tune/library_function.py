@@ -22,6 +22,11 @@ class LibraryFunction(msgspec.Struct, frozen=True):
     written: tuple[str, ...]
 
     @property
+    def allocates(self) -> bool:
+        """Whether it returns an array of its own."""
+        return not isinstance(self.computes, Operations) and self.computes.allocates
+
+    @property
     def label(self) -> str:
         """How it is shown: the library alone for one operation, else with what is called."""
         match self.computes:

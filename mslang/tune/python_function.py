@@ -85,8 +85,7 @@ class _Bound:
         given = _taken(function, arrays, made.written)
         self._call: Callable[[], Any] = lambda: function(**given)
         self._outputs = [arrays[name] for name in made.written]
-
-        self._allocates = isinstance(made, LibraryFunction)
+        self._allocates = isinstance(made, LibraryFunction) and made.allocates
 
     def run(self, times: int = 1) -> None:
         for _ in range(times):
@@ -101,11 +100,10 @@ class _Bound:
 
     def _timed(self, times: int) -> None:
         """What is timed: a library's result in an array of its own is not copied into the output each time."""
-        if not self._allocates:
-            self.run(times)
-            return
         for _ in range(times):
-            self._returned()
+            returned = self._returned()
+            if not self._allocates:
+                self._keep(returned)
 
     def _keep(self, returned: Any) -> None:
         if returned is None:
@@ -118,9 +116,12 @@ class _Bound:
     @contextmanager
     def prepared(self) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
         yield self._timed, lambda: None
+        if self._allocates:
+            self.run()
 
     def time(self, limits: Limits | None = None) -> Timing:
-        return measure(self._timed, limits or Limits())
+        with self.prepared() as (enter, _):
+            return measure(enter, limits or Limits())
 
 
 def _taken(function: Callable[..., Any], arrays: dict[str, Any], written: tuple[str, ...]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import msgspec
 
 from mslang.ir.expr import Call, Expr, Load, Var, dtype_of
 from mslang.ir.visit import map_expr, substitute
-from mslang.tune.array_operations import Operations, Stage
+from mslang.tune.array_operations import Operations, Stage, loaded
 
 MOST_STAGES = 8
 """Programs of more stages are not looked at: the expression may grow with each of them."""
@@ -28,7 +28,8 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def whole_result(made: Operations) -> Result | None:
-    """The expression of the last stage's output; None where there are several outputs, or too many stages."""
+    """The expression of the last stage's output; None where there are several outputs, too many stages,
+    or an output that is read, too."""
     between = {b.name for b in made.between}
     outputs = [s.output for s in made.stages if s.output not in between]
     if len(made.stages) > MOST_STAGES or outputs != [made.stages[-1].output]:
@@ -40,6 +41,8 @@ def whole_result(made: Operations) -> Result | None:
         extents |= zip(names, s.extents, strict=True)
         held[s.output] = names[: len(s.kept)], _value(s, names, held)
     axes, value = held[outputs[0]]
+    if outputs[0] in loaded(value):
+        return None
     return Result(outputs[0], axes, extents, value)
 
 
