@@ -77,7 +77,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE.py:FUNCTION",
         help="a Python function that computes the same, given the arrays by name; or `numpy` or `torch`, for a program "
-        "that is a sum of products",
+        "of operations on whole arrays",
     )
     parser.add_argument("--seed", type=natural, metavar="N", help="open decisions are drawn from it (default 0)")
     parser.add_argument("--seconds", type=_seconds, default=SECONDS, metavar="N", help="how long to time each at most")
@@ -195,21 +195,23 @@ def _libraries(names: Iterable[str], program: Program) -> list[Entrant]:
     """The calls of libraries that compute the program.
 
     Raises:
-        UsageError: it is no sum of products; TargetError: MS514, a library is not installed.
+        UsageError: it has no counterpart there; TargetError: MS514, a library is not installed.
     """
-    from mslang.tune.contraction import contraction_of
+    from mslang.tune.array_operations import NotOnArrays
+    from mslang.tune.library_function import library_function
     from mslang.tune.python_function import built_library
 
     found = []
     for name in names:
-        contraction = contraction_of(program)
-        if contraction is None:
-            why = f"--with {name}: `{program.name}` is not one sum of products of whole arrays"
-            raise UsageError(why, f"write the call of {name} into a file: `--with peers.py:{program.name}`")
+        try:
+            made = library_function(name, program)
+        except NotOnArrays as error:
+            why = f"--with {name}: `{program.name}` cannot be translated to operations on whole arrays: {error}"
+            raise UsageError(why, f"write the call of {name} into a file: `--with peers.py:{program.name}`") from None
         if find_spec(name) is None:
             help = f"{Path(sys.executable).name} -m pip install {name}"
             raise TargetError(problem("MS514", f"{name} is not installed", help=help))
-        found.append(Entrant(name, program, built_library(name, contraction)))
+        found.append(Entrant(made.label, program, built_library(made)))
     return found
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from mslang.ir.expr import TRUE, Binary, Const, Expr, Load, Var
-from mslang.ir.find import blocks_of
-from mslang.ir.program import Block, Program, Store
-from mslang.ir.reduction import update_of
-
-_SUMMED = {"f32", "f64", "i32", "i64"}
-"""Element types whose products the libraries add up in the type itself."""
+from mslang.ir.expr import Load, Var
+from mslang.tune.array_operations import Stage, factors_of, is_product
 
 
 class Contraction(msgspec.Struct, frozen=True):
@@ -28,56 +23,19 @@ class Contraction(msgspec.Struct, frozen=True):
     output: str
 
 
-def contraction_of(program: Program) -> Contraction | None:
-    """The sum of products that a program computes: one block that adds up products of elements; None if it is another.
+def contraction_of(stage: Stage) -> Contraction | None:
+    """The sum of products that a stage computes: of two or more loads; None if it is another.
 
-    >>> contraction_of(gemm).text
+    >>> contraction_of(operations_of(gemm).stages[0]).text
     'ac,cb->ab'
     """
-    blocks = blocks_of(program.body)
-    if len(blocks) != 1 or program.dynamic:
+    loads = tuple(x for x in factors_of(stage.value) if isinstance(x, Load))
+    if stage.op != "+" or len(stage.axes) > 26 or not is_product(stage.value, {*stage.axes}):
         return None
-    (block,) = blocks
-    dtypes = {p.buffer.dtype for p in program.params}
-    shapes = {p.buffer.name: p.buffer.shape for p in program.params if p.packing is None}
-    letters = {a.name: chr(ord("a") + k) for k, a in enumerate(block.axes)}
-    extents = {a.name: a.extent for a in block.axes}
-    (store,) = block.body if len(block.body) == 1 else (None,)
-    if not isinstance(store, Store) or len(letters) > 26 or len(dtypes) > 1 or not dtypes <= _SUMMED:
-        return None
-    if block.predicate != TRUE or not _starts_at_zero(block, store):
-        return None
-    update = update_of(store)
-    factors = () if update is None or update.op != "+" else tuple(_factors(update.value))
-    loads = tuple(x for x in factors if isinstance(x, Load))
-    if not loads or len(loads) < len(factors):
-        return None
-
-    def named(buffer: str, indices: tuple[Expr, ...]) -> str | None:
-        names = [x.name for x in indices if isinstance(x, Var)]
-        whole = tuple(extents.get(n) for n in names) == shapes.get(buffer)
-        return "".join(letters[n] for n in names) if whole and len(set(names)) == len(indices) else None
-
-    terms = [named(x.buffer, x.indices) for x in loads]
-    result = named(store.buffer, store.indices)
-    if result is None or None in terms or {*letters.values()} != {*"".join(map(str, terms))}:
-        return None
-    return Contraction(f"{','.join(map(str, terms))}->{result}", tuple(x.buffer for x in loads), store.buffer)
-
-
-def _starts_at_zero(block: Block, store: Store) -> bool:
-    match block.init:
-        case (Store(buffer=buffer, indices=indices, value=Const(value=0)),):
-            return (buffer, indices) == (store.buffer, store.indices)
-    return False
-
-
-def _factors(e: Expr) -> Iterator[Expr]:
-    if isinstance(e, Binary) and e.op == "*":
-        yield from _factors(e.left)
-        yield from _factors(e.right)
-    else:
-        yield e
+    letters = {axis: chr(ord("a") + k) for k, axis in enumerate(stage.axes)}
+    terms = ["".join(letters[x.name] for x in load.indices if isinstance(x, Var)) for load in loads]
+    result = "".join(letters[axis] for axis in stage.kept)
+    return Contraction(f"{','.join(terms)}->{result}", tuple(x.buffer for x in loads), stage.output)
 
 
 # ------------------------------------------------------------------ calls

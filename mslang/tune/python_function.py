@@ -17,8 +17,8 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits, Timing, measure
 from mslang.target.description import Target
-from mslang.tune.contraction import Contraction, call_of
 from mslang.tune.job import Built
+from mslang.tune.library_function import LibraryFunction, prepared_call
 
 
 class PythonFunction(msgspec.Struct, frozen=True):
@@ -29,21 +29,9 @@ class PythonFunction(msgspec.Struct, frozen=True):
     written: tuple[str, ...] = ()
 
 
-class LibraryFunction(msgspec.Struct, frozen=True):
-    """The call of a library that computes a sum of products."""
-
-    library: str
-    contraction: Contraction
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        """The parameter that it writes."""
-        return (self.contraction.output,)
-
-
-def built_library(library: str, contraction: Contraction) -> Built:
-    """The call of a library as what a worker takes for a compiled candidate."""
-    return Built(LibraryFunction(library, contraction), PYTHON)
+def built_library(made: LibraryFunction) -> Built:
+    """The calls of a library as what a worker takes for a compiled candidate."""
+    return Built(made, PYTHON)
 
 
 def built_function(file: Path, name: str, program: Program) -> Built:
@@ -66,7 +54,7 @@ def built_function(file: Path, name: str, program: Program) -> Built:
 
 def _load(made: PythonFunction | LibraryFunction) -> Any:
     if isinstance(made, LibraryFunction):
-        return _Loaded(made, call_of(made.library, made.contraction))
+        return _Loaded(made, prepared_call(made))
     spec = importlib.util.spec_from_file_location("mslang_peer", made.file)
     function = None
     if spec is not None and spec.loader is not None:
@@ -97,14 +85,25 @@ class _Bound:
         given = _taken(function, arrays, made.written)
         self._call: Callable[[], Any] = lambda: function(**given)
         self._outputs = [arrays[name] for name in made.written]
+        self._allocates = isinstance(made, LibraryFunction) and made.allocates
 
     def run(self, times: int = 1) -> None:
         for _ in range(times):
-            returned = self._call()
-            if callable(returned):
-                self._call = returned
-                returned = returned()
-            self._keep(returned)
+            self._keep(self._returned())
+
+    def _returned(self) -> Any:
+        returned = self._call()
+        if callable(returned):
+            self._call = returned
+            returned = returned()
+        return returned
+
+    def _timed(self, times: int) -> None:
+        """What is timed: a library's result in an array of its own is not copied into the output each time."""
+        for _ in range(times):
+            returned = self._returned()
+            if not self._allocates:
+                self._keep(returned)
 
     def _keep(self, returned: Any) -> None:
         if returned is None:
@@ -116,10 +115,13 @@ class _Bound:
 
     @contextmanager
     def prepared(self) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
-        yield self.run, lambda: None
+        yield self._timed, lambda: None
+        if self._allocates:
+            self.run()
 
     def time(self, limits: Limits | None = None) -> Timing:
-        return measure(self.run, limits or Limits())
+        with self.prepared() as (enter, _):
+            return measure(enter, limits or Limits())
 
 
 def _taken(function: Callable[..., Any], arrays: dict[str, Any], written: tuple[str, ...]) -> dict[str, Any]:
