@@ -8,8 +8,9 @@ these splits of Spearman's rank correlation with the measured times, of the reca
 eight, and of how much slower the best of the first six is than the best of all, by loss:
 
 - `draft`: no trees.
-- `squared`: the model of `mslang tune`: the squared error of log2(time) above the draft, one-sided where a time is a
-  lower bound.
+- `near`: the model of `mslang tune`: the squared error of log2(time) above the draft, one-sided where a time is a
+  lower bound, or more than four times the best.
+- `squared`: the same, without the limit of four times.
 - `weighted`: the same, each error weighted by (best time / time), so that fast candidates count.
 - `pairwise`, `ndcg`: XGBoost's `rank:pairwise` and `rank:ndcg`, which begin from the draft.
 - `logistic`: the model of `--cost-model pairwise`: the logistic loss of all pairs whose order is known.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -37,15 +39,18 @@ from mslang.search.features.task import FeatureMaker
 from mslang.search.known import place
 from mslang.search.leaves import Leaves
 from mslang.search.models.boosting import (
+    LEAST,
     SETTINGS,
     XGBoost,
     draft_of,
     finite,
     is_installed,
+    one_sided,
     options,
     predicted,
 )
 from mslang.search.models.labels import labels_of
+from mslang.search.models.model import CostModel
 from mslang.search.models.pairwise import Pairwise
 from mslang.search.strategy import Rejections
 from mslang.tune.database import Database
@@ -84,6 +89,28 @@ class Quality(NamedTuple):
 
 Loss = Callable[[Tried, Rows], Floats]
 """Learns from some candidates, and gives scores of others, lower for faster ones."""
+
+
+class Weighted(XGBoost):
+    """Squared errors as those of `XGBoost`, those of fast candidates with more weight."""
+
+    def update(self, features: Rows, cost: Floats, censored: Mask) -> None:
+        import xgboost
+
+        if len(cost) < LEAST:
+            return
+        labels = labels_of(cost, censored)
+        weight = 2.0**-labels.value
+        above = labels.value - draft_of(features)
+        self.offset = float(above.mean())
+        plain = one_sided(above - self.offset, labels.bounded)
+
+        def objective(predictions: NDArray[np.float32], data: Any) -> tuple[Any, Any]:
+            gradient, curvature = plain(predictions, data)
+            return weight * gradient, weight * curvature
+
+        data = xgboost.DMatrix(finite(features), label=above, nthread=1)
+        self.booster = xgboost.train(options(self.settings, self.seed), data, self.settings.trees, obj=objective)
 
 
 def main() -> None:
@@ -161,36 +188,25 @@ def quality(score: Floats, cost: Floats) -> Quality:
     return Quality(correlation(ranks(score), ranks(cost)), recall, float(cost[order[:FIRST]].min() / cost.min()))
 
 
-def logistic(tried: Tried, rows: Rows) -> Floats:
-    model = Pairwise()
-    model.update(tried.rows, tried.cost, tried.censored)
-    return model.predict(rows)
+def near(tried: Tried, rows: Rows) -> Floats:
+    return of_model(XGBoost(), tried, rows)
 
 
 def squared(tried: Tried, rows: Rows) -> Floats:
-    model = XGBoost()
-    model.update(tried.rows, tried.cost, tried.censored)
-    return model.predict(rows)
+    return of_model(XGBoost(near=math.inf), tried, rows)
 
 
 def weighted(tried: Tried, rows: Rows) -> Floats:
-    """Squared errors as those of `XGBoost`, those of fast candidates with more weight."""
-    import xgboost
+    return of_model(Weighted(), tried, rows)
 
-    weight = 2.0 ** -labels_of(tried.cost, tried.censored).value
-    labels = labels_of(tried.cost, tried.censored)
-    above = labels.value - draft_of(tried.rows)
-    offset = above.mean()
-    above -= offset
 
-    def objective(predictions: NDArray[np.float32], data: Any) -> tuple[Any, Any]:
-        error = predictions - above
-        error[labels.bounded & (error > 0)] = 0.0
-        return weight * error, weight
+def logistic(tried: Tried, rows: Rows) -> Floats:
+    return of_model(Pairwise(), tried, rows)
 
-    data = xgboost.DMatrix(finite(tried.rows), label=above, nthread=1)
-    booster = xgboost.train(options(SETTINGS, 0), data, SETTINGS.trees, obj=objective)
-    return predicted(booster, rows) + draft_of(rows) + offset
+
+def of_model(model: CostModel, tried: Tried, rows: Rows) -> Floats:
+    model.update(tried.rows, tried.cost, tried.censored)
+    return model.predict(rows)
 
 
 def pairwise(tried: Tried, rows: Rows) -> Floats:
@@ -223,6 +239,7 @@ def blend(tried: Tried, rows: Rows) -> Floats:
 LOSSES: Mapping[str, Loss] = MappingProxyType(
     {
         "draft": lambda tried, rows: draft_of(rows),
+        "near": near,
         "squared": squared,
         "weighted": weighted,
         "pairwise": pairwise,

@@ -36,3 +36,16 @@ def labels_of(cost: NDArray[np.float64], censored: NDArray[np.bool_]) -> Labels:
     slowest = value[ran].max() if ran.any() else 0.0
     value[~ran] = slowest + FAILED
     return Labels(value, censored | ~ran)
+
+
+def limited(labels: Labels, limit: float) -> Labels:
+    """The labels up to a limit, which is a lower bound of greater ones.
+
+    Example:
+        >>> import numpy as np
+        >>> limited(Labels(np.array([0.0, 2.0, 9.0]), np.array([False, False, False])), 2.0)
+        Labels(value=array([0., 2., 2.]), bounded=array([False, False,  True]))
+    """
+    import numpy as np
+
+    return Labels(np.minimum(labels.value, limit), labels.bounded | (labels.value > limit))

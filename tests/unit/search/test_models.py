@@ -13,8 +13,8 @@ from mslang.search.evolutionary import Breeding, Evolutionary
 from mslang.search.features.task import features_of
 from mslang.search.lessons import Lesson
 from mslang.search.models import registry
-from mslang.search.models.boosting import LEAST, XGBoost, is_installed
-from mslang.search.models.labels import FAILED, labels_of
+from mslang.search.models.boosting import LEAST, NEAR, XGBoost, is_installed
+from mslang.search.models.labels import FAILED, Labels, labels_of, limited
 from mslang.search.models.model import CostModel, DraftModel, RandomModel
 from mslang.search.models.pairwise import OF_PAIRS, OPPONENTS, Pairwise
 from mslang.search.models.registry import default_models, model_named
@@ -55,24 +55,53 @@ def test_it_ranks_better_than_the_draft_after_some_data() -> None:
     model = XGBoost(seed=0)
     np.testing.assert_array_equal(model.predict(unseen), unseen[:, -1].astype(np.float64))
     before = correlation(model.predict(unseen), times)
+    near = times < 2**NEAR * cost.min()
+    before_near = correlation(unseen[near, -1], times[near])
     model.update(x, cost, np.zeros(64, bool))
-    after = correlation(model.predict(unseen), times)
-    assert after > max(before, 0.9)
-    # Predictions are about log2(cost / best of what was seen).
-    assert np.abs(model.predict(x) - np.log2(cost / cost.min())).max() < 1
+    assert correlation(model.predict(unseen), times) > max(before, 0.8)
+    assert correlation(model.predict(unseen)[near], times[near]) > max(before_near, 0.85)
+    # Predictions are about log2(cost / best of what was seen), or at least as slow as is learned.
+    above = np.log2(cost / cost.min())
+    assert np.abs(np.minimum(model.predict(x), NEAR) - np.minimum(above, NEAR)).max() < 0.2
+
+
+def order_of_the_fast_ones(model: CostModel, apart: float) -> float:
+    """How well a model orders fast candidates, which take up to 2**`apart` times as long as the best; a few others
+    take up to a thousand times as long."""
+    x = np.random.default_rng(0).random((160, 6)).astype(np.float32)
+    x[:, -1] = 0.0
+    time = apart * x[:, 0] + np.where(x[:, 1] > 0.9, 10 * x[:, 2], 0.0)
+    seen, unseen = slice(64), slice(64, None)
+    model.update(x[seen], 1e-3 * 2.0 ** time[seen], np.zeros(64, bool))
+    fast = x[unseen, 1] <= 0.9
+    return correlation(model.predict(x[unseen])[fast], time[unseen][fast])
 
 
 @needs_xgboost
-def test_one_slow_candidate_does_not_hide_the_order_of_the_fast_ones() -> None:
-    # Most are within a few percent; a few take up to a thousand times as long.
-    x = np.random.default_rng(0).random((96, 6)).astype(np.float32)
-    x[:, -1] = 0.0
-    time = 0.05 * x[:, 0] + np.where(x[:, 1] > 0.9, 10 * x[:, 2], 0.0)
-    model = Pairwise(seed=0)
-    model.update(x[:64], 1e-3 * 2.0 ** time[:64], np.zeros(64, bool))
-    fast = x[:, 1] <= 0.9
-    fast[:64] = False
-    assert correlation(model.predict(x[fast]), time[fast]) > 0.8
+def test_slow_candidates_do_not_hide_the_order_of_the_fast_ones() -> None:
+    assert order_of_the_fast_ones(XGBoost(seed=0), 0.3) > 0.8
+    assert order_of_the_fast_ones(XGBoost(seed=0, near=np.inf), 0.3) < 0.7, "squared errors of all"
+    # Pairs have no scale: a few percent suffice.
+    assert order_of_the_fast_ones(Pairwise(seed=0), 0.05) > 0.8
+
+
+@needs_xgboost
+def test_of_slow_candidates_only_that_they_are_slow_is_learned() -> None:
+    """Candidates that take 8 and 64 times as long as the best are predicted alike, and as slow as is learned."""
+    x = np.zeros((96, 3), np.float32)
+    x[32:64, 0], x[64:, 0] = 1, 2
+    model = XGBoost(seed=0)
+    model.update(x, 1e-3 * 8.0 ** x[:, 0], np.zeros(96, bool))
+    best, slow, slower = model.predict(x[[0, 32, 64]])
+    assert best < 0.5 and slow > NEAR - 0.5 and slower == pytest.approx(slow, abs=0.1)
+
+
+def test_labels_up_to_a_limit() -> None:
+    labels = Labels(np.array([0.0, 1.0, 2.0, 9.0]), np.array([False, True, False, False]))
+    found = limited(labels, 2.0)
+    assert found.value.tolist() == [0, 1, 2, 2]
+    assert found.bounded.tolist() == [False, True, False, True]
+    assert limited(labels, np.inf).bounded.tolist() == labels.bounded.tolist()
 
 
 @needs_xgboost
@@ -121,8 +150,8 @@ def test_features_that_are_no_numbers_end_no_search(value: float, column: int) -
     model.update(odd, cost, np.zeros(64, bool))
     found = model.predict(odd)
     assert np.isfinite(found).all()
-    others = np.arange(64) % 7 > 0
-    assert correlation(found[others], cost[others]) > 0.9
+    near = (np.arange(64) % 7 > 0) & (cost < 2**NEAR * cost.min())
+    assert correlation(found[near], cost[near]) > 0.9
 
 
 @needs_xgboost
