@@ -197,8 +197,8 @@ def _libraries(names: Iterable[str], program: Program) -> list[Entrant]:
     Raises:
         UsageError: it has no counterpart there; TargetError: MS514, a library is not installed.
     """
-    from mslang.tune.array_operations import NotOnArrays
-    from mslang.tune.library_function import library_function
+    from mslang.tune.libraries.array_operations import NotOnArrays
+    from mslang.tune.libraries.library_function import library_function
     from mslang.tune.python_function import built_library
 
     found = []

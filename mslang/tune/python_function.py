@@ -18,7 +18,7 @@ from mslang.ir.program import Program
 from mslang.runtime.timing import Limits, Timing, measure
 from mslang.target.description import Target
 from mslang.tune.job import Built
-from mslang.tune.library_function import LibraryFunction, prepared_call
+from mslang.tune.libraries.library_function import LibraryFunction, prepared_call
 
 
 class PythonFunction(msgspec.Struct, frozen=True):

@@ -9,9 +9,9 @@ import pytest
 
 import mslang as ms
 from mslang.ir.program import Program
-from mslang.tune.array_operations import NotOnArrays, Operations, operations_of
-from mslang.tune.contraction import contraction_of
-from mslang.tune.library_function import LibraryFunction, library_function, prepared_call
+from mslang.tune.libraries.array_operations import NotOnArrays, Operations, operations_of
+from mslang.tune.libraries.contraction import contraction_of
+from mslang.tune.libraries.library_function import LibraryFunction, library_function, prepared_call
 from mslang.tune.python_function import PYTHON
 from mslang.tune.verification import DENSE, SPARSE, Verification, compare, make_arguments, make_inputs
 
@@ -183,7 +183,7 @@ def test_maps_and_reductions(library: str, text: str):
 
 def test_temporaries_and_outputs_are_used_again():
     """A chain of operations as large as the output needs no other array."""
-    array_calls = importlib.import_module("mslang.tune.array_calls")
+    array_calls = importlib.import_module("mslang.tune.libraries.array_calls")
     program = ms.parse_program(
         "program p(A: f32[9], B: f32[9], out Y: f32[9]) { block b[i: 9] { Y[i] = exp(A[i] * B[i]) * 2.0 + B[i] } }"
     )
@@ -194,7 +194,7 @@ def test_temporaries_and_outputs_are_used_again():
 
 
 def test_equal_subexpressions_are_computed_once():
-    array_calls = importlib.import_module("mslang.tune.array_calls")
+    array_calls = importlib.import_module("mslang.tune.libraries.array_calls")
     program = workload("layer_norm", "layer_norm", M=3, N=8)
     squares = operations_of(program).stages[1]
     held = {"X": np.ones((3, 8), np.float32), "total": np.ones(3, np.float32)}

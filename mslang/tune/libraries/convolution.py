@@ -12,7 +12,7 @@ from mslang.ir.expr import Binary, Const, Expr, Load, Select, Var
 from mslang.ir.find import all_buffers
 from mslang.ir.program import Block, Program, Store
 from mslang.ir.reduction import identity, update_of
-from mslang.tune.array_operations import NotOnArrays, extents_of, numbers, only_store, whole_blocks
+from mslang.tune.libraries.array_operations import NotOnArrays, extents_of, numbers, only_store, whole_blocks
 
 Pair = tuple[int, int]
 """A number for rows, and one for columns."""

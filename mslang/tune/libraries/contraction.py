@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mslang.ir.expr import Load, Var
-from mslang.tune.array_operations import Stage, factors_of, is_product
+from mslang.tune.libraries.array_operations import Stage, factors_of, is_product
 
 
 class Contraction(msgspec.Struct, frozen=True):

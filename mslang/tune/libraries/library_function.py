@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from mslang.ir.program import Program
-from mslang.tune.array_calls import prepared_operations
-from mslang.tune.array_operations import Operations, operations_of
-from mslang.tune.convolution import Convolution, convolution_of
-from mslang.tune.fused_function import FusedFunction, fused_function_of
+from mslang.tune.libraries.array_calls import prepared_operations
+from mslang.tune.libraries.array_operations import Operations, operations_of
+from mslang.tune.libraries.convolution import Convolution, convolution_of
+from mslang.tune.libraries.fused_function import FusedFunction, fused_function_of
 
 
 class LibraryFunction(msgspec.Struct, frozen=True):

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from mslang.ir.expr import Binary, Call, Const, Expr, Load, Var
-from mslang.tune.array_operations import Operations, factors_of
-from mslang.tune.whole_result import Result, moved, variables, whole_result
+from mslang.tune.libraries.array_operations import Operations, factors_of
+from mslang.tune.libraries.whole_result import Result, moved, variables, whole_result
 
 
 class Softmax(msgspec.Struct, frozen=True):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, children, dtype_of
 from mslang.runtime.arrays import empty, numpy_name
-from mslang.tune.array_operations import Operations, Stage, loaded
-from mslang.tune.contraction import call_of, contraction_of
+from mslang.tune.libraries.array_operations import Operations, Stage, loaded
+from mslang.tune.libraries.contraction import call_of, contraction_of
 
 Array = Any
 """An array of NumPy."""

@@ -8,7 +8,7 @@ import msgspec
 
 from mslang.ir.expr import Call, Expr, Load, Var, dtype_of
 from mslang.ir.visit import map_expr, substitute
-from mslang.tune.array_operations import Operations, Stage, loaded
+from mslang.tune.libraries.array_operations import Operations, Stage, loaded
 
 MOST_STAGES = 8
 """Programs of more stages are not looked at: the expression may grow with each of them."""
