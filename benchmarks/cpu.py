@@ -19,8 +19,8 @@ ratio of the minimum times, which other load on the machine disturbs less. *Warm
 as the run before left them. *Cold*: single runs, before each of which the caches are emptied. With several threads each
 sample is taken when the process was at rest: a library's threads spin while they wait for its next call, on the cores
 of the one that is timed. A virtual machine's host may then run two threads on one core, so all are kept busy until each
-has one. The roofline is the larger of operations over the measured peak of the cores and of the arrays' bytes over the
-measured bandwidth of memory.
+has one. Rounds in which the yardstick is slow do not count. The roofline is the larger of operations over the measured
+peak of the cores and of the arrays' bytes over the measured bandwidth of memory.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ UP_TO_AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "
 
 SAMPLE = 0.004
 """Seconds of a warm sample."""
+
+QUIET, MOST_ROUNDS = 0.9, 3
+"""A round counts if the yardstick, before and after it, is not below this share of its best rate in all rounds; so many
+times as many rounds are run at most, until as many as wanted count."""
 
 Calls = dict[str, Callable[[], Any]]
 Before = tuple[Callable[[], None], Callable[[], None]]
@@ -271,22 +275,36 @@ def from_tvm(folder: Path, name: str) -> dict[str, float]:
 def in_rounds(
     calls: Calls, rounds: int, yardstick: Any, clock: Callable[[], float], before: Before
 ) -> tuple[dict[str, list[float]], list[float]]:
-    """Seconds of a call of each, one sample a round, and the rate of the yardstick in each round."""
+    """Seconds of a call of each, one sample a round, and the rate of the yardstick in each round.
+
+    Rounds in which the core was slow do not count: the host of a virtual machine runs other programs on it at times.
+    """
     rest, spread = before
-    times: dict[str, list[float]] = {what: [] for what in calls}
-    rates = []
-    for _ in range(rounds):
-        rates.append(yardstick.rate())
+    taken: list[tuple[float, dict[str, float]]] = []
+
+    def quiet() -> list[tuple[float, dict[str, float]]]:
+        best = max(rate for rate, _ in taken)
+        return [t for t in taken if t[0] >= QUIET * best]
+
+    while not taken or (len(quiet()) < rounds and len(taken) < MOST_ROUNDS * rounds):
+        rate, sampled = yardstick.rate(), {}
         for what, call in calls.items():
             rest()
             spread()
-            call()
-            begun, taken, count = clock(), 0.0, 0
-            while taken < SAMPLE:
-                call()
-                taken, count = clock() - begun, count + 1
-            times[what].append(taken / count)
-    return times, rates
+            sampled[what] = sample(call, clock)
+        taken.append((min(rate, yardstick.rate()), sampled))
+    kept = quiet() if len(quiet()) >= rounds / 2 else sorted(taken, key=lambda t: -t[0])[:rounds]
+    return {what: [sampled[what] for _, sampled in kept] for what in calls}, [rate for rate, _ in kept]
+
+
+def sample(call: Callable[[], Any], clock: Callable[[], float]) -> float:
+    """Seconds of a call, of as many as a sample has, after one that is not counted."""
+    call()
+    begun, taken, count = clock(), 0.0, 0
+    while taken < SAMPLE:
+        call()
+        taken, count = clock() - begun, count + 1
+    return taken / count
 
 
 def cold_rounds(calls: Calls, rounds: int, before: Before) -> dict[str, list[float]]:
