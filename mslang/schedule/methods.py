@@ -1472,7 +1472,7 @@ class Methods:
         are harmless. It pays where the processor does not predict the addresses, or too late: panels of a product that are
         read from the L2 cache, or a table that is read at loaded indices (`t[idx[i]]`). Such an index is loaded for the
         prefetch, of the last iteration at most. Lines whose addresses depend on an inner loop are left out, unless that
-        loop is unrolled or vectorized.
+        loop is unrolled or vectorized. Of what an instruction reads, each row is fetched.
 
         The loop gets the annotation `prefetch.BUFFER`, so `ahead` may be drawn; 0 fetches nothing. On GPUs it has no
         effect. A second `prefetch` of the same buffer replaces the distance.
