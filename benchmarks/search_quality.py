@@ -32,6 +32,7 @@ from common import WORKLOADS, table
 from numpy.typing import NDArray
 from ranking_losses import Weighted
 
+from mslang.diagnostics import MsError
 from mslang.ir.program import Program
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.rules.automatic import automatic_space
@@ -210,6 +211,11 @@ def main() -> None:
     parser.add_argument("--machines", nargs="+", default=tuple(MACHINES), choices=tuple(MACHINES), metavar="NAME")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each program and machine")
     args = parser.parse_args()
+    for model in args.models:
+        try:
+            default_models(COMPARED.get(model, model))
+        except MsError as error:
+            parser.error(f"{error.diagnostic.message}: {error.diagnostic.why}")
     found: list[Found] = []
     for machine in args.machines:
         for file, program in PROGRAMS:

@@ -17,7 +17,11 @@ from common import ROOT, conditions, table
 
 sys.path.insert(0, str(ROOT))
 
-import tvm
+try:
+    import tvm
+except ImportError:
+    print("apache-tvm is not installed (extra `bench`)", file=sys.stderr)
+    raise SystemExit(3) from None
 
 from tests.property.tvm_calls import CALLS
 from tests.property.tvm_decided import DECIDED, FAILS, decided
