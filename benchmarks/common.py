@@ -96,7 +96,7 @@ def spread_out(yardstick: Yardstick) -> Callable[[], None]:
     """What keeps all threads busy until each has a core, for a while at most."""
     from mslang.runtime.sharing import PATIENCE, process_sharing
 
-    sharing = process_sharing(yardstick)
+    sharing = process_sharing(yardstick, waited=1.0)
 
     def spread() -> None:
         sharing.share(yardstick.rate(), PATIENCE)

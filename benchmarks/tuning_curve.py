@@ -3,6 +3,7 @@ TVM's MetaSchedule.
 
 python benchmarks/tuning_curve.py [NAME …] [--trials N] [--budget TIME] [--seeds N] [--tvm-trials N]
     [--tvm-seconds S] [--folder F] [--strategy NAME] [--cost-model NAME] [--draws N] [--no-random] [--no-tvm] [--json]
+    [--plot FILE]
 
 Each side tunes by itself, in processes of its own, from the start of the command, and ends with one kernel: ours and
 that of random search are what `mslang apply` gives after tuning (the fastest record after the finalists were timed
@@ -20,8 +21,8 @@ by itself. *Share* is when that point was found, as a share of the time after wh
 median time of all candidates of a run over its best, for our strategy and for random search; one that was cut off early
 counts as slower. `--json` rows have both curves: of each best-so-far seconds since the start, trial (−1: the default
 schedule), seconds of a run as measured again (as measured by its tuning where a kernel of TVM's took over 10 times its
-best). Without `apache-tvm` and `xgboost` (extra `bench`) TVM's part is left out. What has been tuned is kept in the
-folder and not tuned again.
+best); `--plot` draws them. Without `apache-tvm` and `xgboost` (extra `bench`) TVM's part is left out. What has been
+tuned is kept in the folder and not tuned again.
 
 `tvm_tuning.py` says how TVM's side differs from its defaults: above all, it builds and runs candidates one by one in
 its own process. `--tvm-seconds` ends its tuning after so long; its best until then counts as its best.
@@ -51,6 +52,7 @@ from common import (
     table,
     undisturbed,
 )
+from curves import drawing
 from tuning_runs import Curve, Point, Search, program_at, tuned
 from workloads import TABLE
 
@@ -104,6 +106,7 @@ def main() -> None:
     parser.add_argument(
         "--json", action="store_true", help="a line of JSON for each workload and seed, with its curves"
     )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write the curves as an SVG picture")
     options = parser.parse_args()
     unknown = [n for n in options.names if n not in TABLE]
     if unknown:
@@ -120,6 +123,8 @@ def main() -> None:
             row = compared(name, program, seed, options, beside, arrays, hand)
             rows.append(row)
             print(json.dumps(row) if options.json else told(row), flush=True)
+    if options.plot:
+        options.plot.write_text(drawing(rows))
     if not options.json:
         print(summary(rows))
         print(f"\n{conditions('apache-tvm', 'xgboost', 'numpy', 'llvmlite')}")

@@ -34,6 +34,9 @@ ENOUGH = 0.87
 PATIENCE = 0.2
 """Seconds for which threads that share a core are kept busy at most before a sample, which moves them apart."""
 
+WAITED = 0.1
+"""The part of the time that goes into keeping threads busy at most: they may share a core for good."""
+
 _AGAIN = 32
 """The usual share is computed after so many."""
 
@@ -48,18 +51,25 @@ class Sharing:
         yardstick: the work.
         pool: the threads.
         usual: the part of its rate on a single thread that a thread usually has while all work.
+        waited: the part of the time that goes into keeping threads busy at most.
         clock: seconds.
     """
 
     def __init__(
-        self, yardstick: Yardstick, pool: Pool, usual: float, clock: Callable[[], float] = time.perf_counter
+        self,
+        yardstick: Yardstick,
+        pool: Pool,
+        usual: float,
+        waited: float = WAITED,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._clock = clock
+        self._clock, self._most = clock, waited
         self._yardstick, self._pool = yardstick, pool
         self._launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
             pool.launcher
         )
         self._rounds = ctypes.c_int64(max(yardstick.rounds // PARTS, 1))
+        self._begun, self._waited = clock(), 0.0
         self._shares = deque([usual] * REMEMBERED, REMEMBERED)
         self._usual, self._asked = usual, 0
 
@@ -68,12 +78,15 @@ class Sharing:
 
         Args:
             alone: the rate of the yardstick on one thread right now, in operations a second.
-            patience: seconds for which all threads are kept busy at most while they have less than `ENOUGH`.
+            patience: seconds for which all threads are kept busy at most while they have less than `ENOUGH`, as long as
+                not too much of the time has gone into that.
         """
-        end = self._clock() + patience
+        begun = self._clock()
+        end = begun + min(patience, PATIENCE + self._most * (begun - self._begun) - self._waited)
         while (found := self._rate(alone)) < ENOUGH * self._usual and self._clock() < end:
             for _ in range(_BUSY):
                 self._run()
+        self._waited += self._clock() - begun if patience else 0.0
         self._shares.append(found)
         self._asked += 1
         if self._asked % _AGAIN == 0:
@@ -93,8 +106,8 @@ class Sharing:
         return max(time.perf_counter_ns() - before, 1) * 1e-9
 
 
-def process_sharing(yardstick: Yardstick) -> Sharing:
+def process_sharing(yardstick: Yardstick, waited: float = WAITED) -> Sharing:
     """How the threads of the pool that kernels of this process share have cores; as usual counts what the machine's
     limits say."""
     pool = process_linker().pool
-    return Sharing(yardstick, pool, measured_limits().scaling / pool.workers)
+    return Sharing(yardstick, pool, measured_limits().scaling / pool.workers, waited)

@@ -48,10 +48,11 @@ class Limits(msgspec.Struct, frozen=True):
 class Timing(msgspec.Struct, frozen=True):
     """Seconds of one run.
 
-    `censored`: it was cut off, and the figures are lower bounds. `yardstick`: operations a second of a loop of known
-    work that ran between the samples, on one core. `disturbed`: samples left out because another program took the
-    processor meanwhile. `core`: the yardstick as a share of the best known of this machine. `cold`: each run found
-    the caches empty.
+    `censored`: it was cut off, and the figures are lower bounds. `yardstick`: operations a second that a loop of known
+    work makes on one core of the speed between the samples. `disturbed`: samples left out because another program took
+    the processor meanwhile. `core`: the yardstick as a share of the best known of this machine. `alone`: the share of
+    the core that its thread had, as another program may run on the other hardware thread. `cold`: each run found the
+    caches empty.
     """
 
     samples: tuple[float, ...]
@@ -61,6 +62,7 @@ class Timing(msgspec.Struct, frozen=True):
     disturbed: int = 0
     core: float | None = None
     cold: bool = False
+    alone: float | None = None
 
     def of_one(self, calls: int) -> Timing:
         """The time of one of so many calls that were timed as one run."""

@@ -17,6 +17,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
+from mslang.target.core_loops import CoreLoops
 from mslang.target.description import MIB, Target
 from mslang.target.detect import host
 from mslang.target.yardstick import Yardstick
@@ -39,6 +40,8 @@ Without dot products of bytes, `vpmaddwd` multiplies pairs of 16 bits.
 
 _COPIED = 64 * MIB
 _ROUNDS = 30
+_CYCLES = 100
+"""Runs of the yardstick beside a count of cycles: where another program has a part of the core, most are slow."""
 
 _COPYING = 0.2
 """Seconds of copies: of five alone, all were slow once, by a factor of eight."""
@@ -50,13 +53,15 @@ _LONG = 20
 class MachineLimits(msgspec.Struct, frozen=True):
     """Operations a second of one core and of all, bytes a second (read and written) of a copy in memory.
 
-    `measured` is the date and time (UTC, ISO 8601) of the oldest of the figures.
+    `operations` are those of the yardstick in a cycle of one core. `measured` is the date and time (UTC, ISO 8601) of
+    the oldest of the figures.
     """
 
     peak_core: float
     peak: float
     bandwidth: float
     measured: str = ""
+    operations: float = 0.0
 
     @property
     def scaling(self) -> float:
@@ -126,7 +131,7 @@ def _file(folder: Path | None) -> Path:
 
 def _recent(limits: MachineLimits | None) -> MachineLimits | None:
     """The limits if they can be true and are not too old."""
-    if limits is None or not 0 < limits.peak_core <= limits.peak < float("inf"):
+    if limits is None or not 0 < limits.peak_core <= limits.peak < float("inf") or not limits.operations > 0:
         return None
     try:
         age = datetime.now(UTC) - datetime.fromisoformat(limits.measured)
@@ -139,7 +144,8 @@ def _larger(new: MachineLimits, old: MachineLimits | None) -> MachineLimits:
     if old is None:
         return new
     core, scaling = max(new.peak_core, old.peak_core), max(new.scaling, old.scaling)
-    return MachineLimits(core, scaling * core, max(new.bandwidth, old.bandwidth), old.measured)
+    bandwidth, operations = max(new.bandwidth, old.bandwidth), max(new.operations, old.operations)
+    return MachineLimits(core, scaling * core, bandwidth, old.measured, operations)
 
 
 def _read(path: Path) -> dict[str, MachineLimits]:
@@ -165,7 +171,15 @@ def _measure(dtype: str, bits: int, cores: int) -> MachineLimits:
     one = max(yardstick.rate() for _ in range(_ROUNDS))
     seconds = min(_side_by_side(lambda: yardstick.run(_LONG), cores) for _ in range(_ROUNDS))
     peak = min(max(one, cores * _LONG * yardstick.work / seconds), cores * one)
-    return MachineLimits(one, peak, _copy_rate(), datetime.now(UTC).isoformat(timespec="seconds"))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return MachineLimits(one, peak, _copy_rate(), now, _operations(yardstick))
+
+
+def _operations(yardstick: Yardstick) -> float:
+    """Operations of a yardstick in a cycle: the most of both within so short a time that the speed hardly changes."""
+    loops = CoreLoops()
+    both = [(loops.pace().cycles, yardstick.rate()) for _ in range(_CYCLES)]
+    return max(rate for _, rate in both) / max(cycles for cycles, _ in both)
 
 
 def _side_by_side(work: Callable[[], object], cores: int) -> float:

@@ -1,12 +1,12 @@
-"""A loop of known work, run in turn with what is timed: how fast a core computes at that moment."""
+"""A loop of known work: how fast cores compute, one or all at once."""
 
 from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any
 
 from mslang.target.detect import host
+from mslang.target.known_loops import compiled
 
 ACCUMULATORS = 10
 """Independent sums: enough to hide the latency of a fused multiply-add on two units."""
@@ -31,7 +31,7 @@ class Yardstick:
 
     def __init__(self, dtype: str = "f32", bits: int | None = None) -> None:
         self._lanes = max(128, host().vector_bits if bits is None else bits) // FLOAT_BITS[dtype]
-        self._library, address, self.task = _compiled(dtype, self._lanes)
+        self._library, address, self.task = compiled(_text(dtype, self._lanes), "yardstick", "yardstick_task")
         self._function = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)
         self._rounds = 1 << 10
         while self._rounds < 1 << 24 and min(self.run() for _ in range(_CALIBRATIONS)) < _LEAST_SECONDS:
@@ -56,26 +56,6 @@ class Yardstick:
     def rate(self) -> float:
         """Operations a second in one run."""
         return self.work / self.run()
-
-
-def _compiled(dtype: str, lanes: int) -> tuple[Any, int, int]:
-    """What keeps the code alive, the address of the loop, and that of the body of a parallel loop."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        reloc="pic",
-        codemodel="small",
-    )
-    module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{_text(dtype, lanes)}')
-    jit = llvm.create_lljit_compiler(use_jit_link=True)  # as `mslang.runtime.linker` does
-    builder = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module))
-    library = builder.export_symbol("yardstick").export_symbol("yardstick_task").link(jit, "yardstick")
-    return (jit, library), library["yardstick"], library["yardstick_task"]
 
 
 def _text(dtype: str, lanes: int) -> str:

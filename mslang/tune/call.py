@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from mslang.backend.backend import Bound, Loaded
     from mslang.runtime.caches import CacheFlush
+    from mslang.runtime.core_speed import CoreSpeed
     from mslang.runtime.sharing import Sharing
-    from mslang.target.yardstick import Yardstick
     from mslang.tune.verification import Arrays
 
 LEAST_ROUNDS = 7
@@ -249,7 +249,7 @@ def _turn(call: Call | Calls, limits: Limits, backend: BackEnd[Any] | None) -> I
 
 @contextmanager
 def _sampler(call: Call | Calls, limits: Limits) -> Iterator[Sampler]:
-    """A sampler of a call in turn with the yardstick; afterwards the outputs are those of one run on the inputs."""
+    """A sampler of a call that watches the core; afterwards the outputs are those of one run on the inputs."""
     from mslang.target.yardstick import NOMINAL_RATE
 
     with call.bound.prepared() as (enter, pack):
@@ -261,7 +261,7 @@ def _sampler(call: Call | Calls, limits: Limits) -> Iterator[Sampler]:
         yield Sampler(
             enter,
             limits,
-            yardstick=_yardstick().rate,
+            speed=_core_speed().now,
             nominal=NOMINAL_RATE,
             restore=restore if call.in_place else None,
             flush=_flush() if limits.cache == "cold" else None,
@@ -279,10 +279,10 @@ def _run_once(call: Call | Calls) -> None:
 
 
 @lru_cache(maxsize=1)
-def _yardstick() -> Yardstick:
-    from mslang.target.yardstick import Yardstick
+def _core_speed() -> CoreSpeed:
+    from mslang.runtime.core_speed import process_core_speed
 
-    return Yardstick()
+    return process_core_speed()
 
 
 def _share(rate: float, patience: float) -> float:
@@ -292,8 +292,9 @@ def _share(rate: float, patience: float) -> float:
 @lru_cache(maxsize=1)
 def _sharing() -> Sharing:
     from mslang.runtime.sharing import process_sharing
+    from mslang.target.yardstick import Yardstick
 
-    return process_sharing(_yardstick())
+    return process_sharing(Yardstick())
 
 
 @lru_cache(maxsize=1)

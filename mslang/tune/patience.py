@@ -1,8 +1,8 @@
 """Measuring again what ran on a slow core.
 
-The host of a virtual machine may run another program on the same core. Both then share its caches and units: a kernel
-that is bound by these slows down far more than the yardstick, whose speed its time is compared at. Such times last for
-seconds, and pass. Where the yardstick hardly notices, a candidate does that was fast before.
+The host of a virtual machine may run another program on the same core. Both then share its front end, caches and
+units, and a kernel takes up to twice as long. Such times last for seconds, and pass. What shares caches beyond the
+core, no loop shows, but a candidate does that was fast before.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from mslang.tune.workers import BudgetSpent
 T = TypeVar("T")
 
 SLOW = 0.75
-"""A core below this share of its best speed is shared. In an afternoon on a virtual Sapphire Rapids, undisturbed
-cores were at 0.86 to 0.97, shared ones at 0.60 to 0.68, where a kernel on matrix tiles took 2.6 times as long."""
+"""A core below this share of its best speed, or a smaller share of a core, counts as slow. On a virtual Sapphire
+Rapids, threads with a core of their own had 0.92 to 1 of it, others 0.45 to 0.65."""
 
 SHARE = 0.25
 """The share of the time that goes into waiting at most: the core may be as slow for good."""
@@ -74,6 +74,6 @@ def speed_of(result: Result, expected: float | None = None) -> float:
     timing = result.timing
     if timing is None:
         return 1.0
-    share = 1.0 if timing.core is None else timing.core
+    share = min(1.0 if known is None else known for known in (timing.core, timing.alone))
     # Of one that was cut off it is a lower bound, which says enough.
     return share if expected is None else min(share, expected / cost_of(timing))

@@ -50,6 +50,7 @@ def _require_valid_timing(timing: Timing) -> None:
         raise ValueError("`samples` is empty: a time has one at least")
     positive: list[tuple[str, float | None]] = [("samples", s) for s in timing.samples]
     positive += [("runs", timing.runs), ("yardstick", timing.yardstick), ("core", timing.core)]
+    positive += [("alone", timing.alone)]
     for name, number in positive:
         if number is not None and number <= 0:
             raise ValueError(f"`{name}` has {number:g}, which is not positive")

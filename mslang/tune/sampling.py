@@ -1,9 +1,8 @@
-"""Timing while other programs run: samples of a kernel alternate with a loop of known work; disturbed ones are dropped.
+"""Timing while other programs run: samples of a kernel alternate with loops of known work; disturbed ones are dropped.
 
 The speed of a core changes in steps, and other programs take the processor. A sample during which this process was
-preempted, had fewer cores than in others, or the core changed its speed says nothing about the kernel; one on a
-slow core is comparable once the loops that ran right before and after it are known. Ranks of candidates by normalised
-times repeat far better than those by plain times.
+preempted, had fewer cores than in others or a part of a core, or the core changed its speed says nothing about the
+kernel; one on a slow core is comparable once the speed right before and after it is known.
 """
 
 from __future__ import annotations
@@ -15,9 +14,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from mslang.runtime.core_speed import Speed
 from mslang.runtime.disturbance import Disturbance, disturbance
 from mslang.runtime.sharing import ENOUGH, PATIENCE
 from mslang.runtime.timing import Limits, Timing, median_error
+
+ALONE = 0.85
+"""A sample is disturbed if this thread had less than this share of its core before or after it."""
 
 STARVED = 0.9
 """A sample is disturbed if the process had fewer cores than this share of what it had in another one."""
@@ -44,10 +47,13 @@ WAKING = 20e-6
 """… for more than the seconds that a thread takes to wake."""
 
 CHANGED = 1.15
-"""A sample is disturbed if the rates of the yardstick before and after it differ by more than this factor."""
+"""A sample is disturbed if the speeds of the core before and after it differ by more than this factor."""
 
 MOST_TAKEN = 3
 """So many times the wanted samples, or the time that is enough, are spent at most where many are disturbed."""
+
+FINAL = 8
+"""A finalist may have so many times the samples: where other programs run, few of them are undisturbed."""
 
 SEVERAL = 1.3
 """A kernel that has more cores than this on average runs on several threads."""
@@ -69,14 +75,15 @@ def trial_limits(limits: Limits, best: float | None) -> Limits:
 
 def final_limits(limits: Limits) -> Limits:
     """How to time a finalist: to the end, with half of the error, and waiting longer for undisturbed samples."""
-    longer = MOST_TAKEN * limits.max_total
-    return replace(limits, cutoff=None, near=None, enough=None, spread=limits.spread / 2, max_total=longer)
+    longer, more = MOST_TAKEN * limits.max_total, FINAL * limits.max_repeats
+    half = limits.spread / 2
+    return replace(limits, cutoff=None, near=None, enough=None, spread=half, max_total=longer, max_repeats=more)
 
 
 class Pair(NamedTuple):
-    """Seconds of one run, the rate of the yardstick around it (0: there is none), and how far others disturbed it: the
-    share of the sample that threads waited for a core, that the core changed its speed by, or that threads lacked of a
-    core each; 0 counts as not at all.
+    """Seconds of one run, the rate of a core of its speed (0: nobody knows), and how far others disturbed it: the
+    share of the sample that threads waited for a core, that the core changed its speed by, that threads lacked of a
+    core each, or that another program had of the core; 0 counts as not at all.
     """
 
     seconds: float
@@ -84,6 +91,8 @@ class Pair(NamedTuple):
     disturbed: float
     cores: float
     """How many cores the process had on average."""
+    alone: float = 1.0
+    """The share of the core that this thread had right before and after."""
 
 
 class Sampler:
@@ -91,9 +100,10 @@ class Sampler:
 
     Args:
         run: runs the kernel so many times.
-        limits: when to stop; `cutoff` and `near` are in seconds, or in seconds at the nominal speed where there is a
-            yardstick.
-        yardstick: operations a second, just measured (None: samples are not normalised).
+        limits: when to stop; `cutoff` and `near` are in seconds, or in seconds at the nominal speed where the speed of
+            the core is known.
+        speed: that of the core right now, and how much of it this thread has (None: nobody knows, and samples are not
+            normalised).
         nominal: the rate that `cutoff` and `near` are relative to.
         restore: gives the kernel its inputs back, before each sample; for kernels that work in place (None: others).
         flush: empties the caches, before each sample, which then is of one run (None: they stay warm). Its time counts
@@ -101,9 +111,9 @@ class Sampler:
         clock: nanoseconds.
         disturbed: what other programs took from this process so far.
         busy: seconds that its threads ran on a core so far.
-        share: how much of a core each of several threads has right now, as a part of the usual, where the yardstick has
-            the rate given first (None: nobody knows). It may take the seconds given second to give each of them a core.
-            It is asked around samples of kernels that run on several threads.
+        share: how much of a core each of several threads has right now, as a part of the usual, where a core has the
+            rate given first (None: nobody knows). It may take the seconds given second to give each of them a core. It
+            is asked around samples of kernels that run on several threads.
     """
 
     def __init__(
@@ -111,7 +121,7 @@ class Sampler:
         run: Callable[[int], None],
         limits: Limits,
         *,
-        yardstick: Callable[[], float] | None = None,
+        speed: Callable[[], Speed] | None = None,
         nominal: float = 1.0,
         restore: Callable[[], None] | None = None,
         flush: Callable[[], None] | None = None,
@@ -120,13 +130,13 @@ class Sampler:
         busy: Callable[[], float] = time.process_time,
         share: Callable[[float, float], float] | None = None,
     ) -> None:
-        self._run, self._limits, self._yardstick, self._nominal = run, limits, yardstick, nominal
+        self._run, self._limits, self._speed, self._nominal = run, limits, speed, nominal
         self._restore, self._flush, self._clock = restore, flush, clock
         self._disturbed, self._busy, self._share = disturbed, busy, share
         self._pairs: list[Pair] = []
         self._several = False
         self._spent = 0.0
-        self._shared = 0.0
+        self._waited = 0.0
 
     def take(self) -> Timing:
         """Samples until the median is known well enough, the time is spent, or the kernel proves too slow."""
@@ -167,7 +177,8 @@ class Sampler:
         rate = median(p.rate for p in kept)
         samples = tuple(p.seconds * (p.rate / rate if rate else 1.0) for p in kept)
         disturbed = len(self._pairs) - len(self._clean())
-        return Timing(samples, runs, censored, rate or None, disturbed, cold=self._flush is not None)
+        alone = median(p.alone for p in kept) if rate else None
+        return Timing(samples, runs, censored, rate or None, disturbed, cold=self._flush is not None, alone=alone)
 
     def _lengthened(self, runs: int, seconds: float) -> int:
         """How many runs a sample of so many seconds has; samples of far fewer runs are dropped.
@@ -191,39 +202,40 @@ class Sampler:
         if self._flush is not None:
             self._timed(self._flush)
         begun = self._disturbed()
-        before = self._rate()
+        before = self._speed_now()
         # What the question for the share of cores costs disturbs nothing.
         paused = self._disturbed()
-        share = self._share_of_cores(before, PATIENCE)
+        share = self._share_of_cores(before.rate, PATIENCE)
         resumed = self._disturbed()
         idle = self._busy()
         seconds = self._timed(lambda: self._run(runs))
         cores = (self._busy() - idle) / max(seconds, 1e-9)
-        after = self._rate()
+        after = self._speed_now()
         ended = self._disturbed()
-        share = min(share, self._share_of_cores(after, 0.0))
+        share = min(share, self._share_of_cores(after.rate, 0.0))
         waited = ended.waited - resumed.waited + paused.waited - begun.waited
         switches = ended.switches - resumed.switches + paused.switches - begun.switches
-        changed = max(before, after) / min(before, after) if before and after else 1.0
-        apart = share >= ENOUGH
+        rates, alone = (before.rate, after.rate), min(before.share, after.share)
+        changed = max(rates) / min(rates) if all(rates) else 1.0
         calm = not switches and waited <= max(WAKING, WAITED * seconds) and changed <= CHANGED
-        disturbed = 0.0 if calm and apart else waited / max(seconds, 1e-9) + (changed - 1.0) + (1.0 - share) + 1e-9
-        self._pairs.append(Pair(seconds / runs, (before + after) / 2, disturbed, cores))
+        apart = share >= ENOUGH and alone >= ALONE
+        lacked = waited / max(seconds, 1e-9) + (changed - 1.0) + (1.0 - share) + (1.0 - alone)
+        disturbed = 0.0 if calm and apart else lacked + 1e-9
+        self._pairs.append(Pair(seconds / runs, sum(rates) / 2, disturbed, cores, alone))
         self._several = self._several or cores > SEVERAL
-        self._shared += 0.0 if apart else seconds
 
-    def _rate(self) -> float:
-        """The rate of the yardstick now; 0 if there is none."""
-        found = 0.0
-        if self._yardstick is not None:
-            yardstick = self._yardstick
+    def _speed_now(self) -> Speed:
+        """The speed of the core now; rate 0 if nobody knows."""
+        found = Speed(0.0, 1.0)
+        if self._speed is not None:
+            speed = self._speed
 
             def measured() -> None:
                 nonlocal found
-                found = yardstick()
+                found = speed()
 
             if self._flush is not None:
-                # A core that has just waited for memory is slow for a moment: that rate says nothing of the sample.
+                # A core that has just waited for memory is slow for a moment: that says nothing of the sample.
                 self._timed(measured)
             self._timed(measured)
         return found
@@ -239,7 +251,7 @@ class Sampler:
             nonlocal found
             found = share(rate, patience)
 
-        self._shared += self._timed(measured)
+        self._waited += self._timed(measured)
         return found
 
     def _timed(self, work: Callable[[], None]) -> float:
@@ -292,8 +304,7 @@ class Sampler:
         ):
             return False
         if len(times) < limits.repeats:
-            # Threads that share a core have it to themselves again after a while.
-            return limits.enough is None or self._spent - self._shared < MOST_TAKEN * limits.enough
+            return limits.enough is None or self._spent - self._waited < MOST_TAKEN * limits.enough
         if limits.near is not None and min(times) > limits.near:
             return False
         if limits.enough is not None and self._spent >= limits.enough:

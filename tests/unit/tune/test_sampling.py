@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from mslang.runtime.caches import CacheFlush
+from mslang.runtime.core_speed import Speed
 from mslang.runtime.disturbance import Disturbance, disturbance
 from mslang.runtime.timing import Limits, Timing
 from mslang.target.detect import host
@@ -57,7 +58,7 @@ class Machine:
         return Sampler(
             self.run,
             limits,
-            yardstick=self.yardstick,
+            speed=lambda: Speed(self.yardstick(), 1.0),
             nominal=RATE,
             restore=self.restore if in_place else None,
             clock=lambda: round(self.now * 1e9),
@@ -310,7 +311,7 @@ def shared_sampler(machine: Shared, limits: Limits) -> Sampler:
     return Sampler(
         machine.run,
         limits,
-        yardstick=lambda: RATE,
+        speed=lambda: Speed(RATE, 1.0),
         nominal=RATE,
         clock=lambda: round(machine.now * 1e9),
         busy=lambda: machine.busy,
@@ -324,10 +325,17 @@ def test_a_sample_in_which_two_threads_share_a_core_is_disturbed() -> None:
     assert timing.disturbed > 0 and timing.samples == pytest.approx([1e-3] * len(timing.samples))
 
 
-def test_a_trial_outlasts_a_time_in_which_threads_share_a_core() -> None:
-    # 200 ms, four times what is enough for a trial.
-    timing = shared_sampler(Shared(1e-3, lambda n: 3 < n < 100), replace(LIMITS, enough=0.05)).take()
-    assert timing.samples == pytest.approx([1e-3] * len(timing.samples))
+def test_the_time_in_which_threads_are_moved_apart_does_not_count() -> None:
+    class Moved(Shared):
+        """They are kept busy for 40 ms before each sample, and then have a core each."""
+
+        def share(self, rate: float, patience: float) -> float:
+            self.now += 0.04 if patience else 0.0
+            return 1.0
+
+    machine = Moved(1e-3, lambda _: False)
+    timing = shared_sampler(machine, replace(LIMITS, enough=0.05)).take()
+    assert timing.samples == pytest.approx([1e-3] * 5) and machine.now > 0.2
 
 
 def test_threads_that_share_a_core_do_not_cut_a_good_candidate_off() -> None:

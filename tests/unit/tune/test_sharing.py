@@ -3,7 +3,7 @@
 import pytest
 
 from mslang.runtime.linker import process_linker
-from mslang.runtime.sharing import REMEMBERED, Sharing
+from mslang.runtime.sharing import PATIENCE, REMEMBERED, WAITED, Sharing
 from mslang.target.limits import measured_limits
 from mslang.target.yardstick import Yardstick
 
@@ -49,11 +49,34 @@ def test_threads_are_kept_busy_until_each_has_a_core() -> None:
     assert host.share(1.0, 60.0) == 1.0 and 40 <= host.runs < 50
 
 
+class Waits(Threads):
+    """Threads that share a core for good; each run of the yardstick takes a millisecond."""
+
+    now, seconds = 0.5, 0.0
+
+    def __init__(self) -> None:
+        super().__init__(Unit(), process_linker().pool, 1.0, clock=lambda: self.seconds)
+
+    def _run(self) -> float:
+        self.seconds += 0.001
+        return super()._run()
+
+
 def test_patience_ends() -> None:
-    seconds = iter(range(100))
-    threads = Threads(Unit(), process_linker().pool, 1.0, clock=lambda: float(next(seconds)))
-    threads.now = 0.5
-    assert threads.share(1.0, 10.0) == 0.5 and next(seconds) == 11
+    threads = Waits()
+    assert threads.share(1.0, 0.05) == 0.5 and 0.05 < threads.seconds < 0.06
+
+
+def test_patience_takes_a_part_of_the_time_at_most() -> None:
+    threads = Waits()
+    waited = 0.0
+    while threads.seconds < 5.0:
+        before = threads.seconds
+        assert threads.share(1.0, PATIENCE) == 0.5
+        waited += threads.seconds - before
+        threads.seconds += 0.01  # what is timed
+    # Asking takes 2 ms of every 12 by itself.
+    assert waited < 5.0 * (WAITED + 2 / 12) + 2 * PATIENCE
 
 
 def test_what_lasts_is_usual() -> None:

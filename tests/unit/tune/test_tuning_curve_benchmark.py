@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 
@@ -16,7 +17,7 @@ FOLDER = Path(__file__).parents[3] / "benchmarks"
 def modules() -> Iterator[SimpleNamespace]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
-        names = ("tuning_curve", "tuning_runs", "tvm_tuning", "by_hand", "workloads")
+        names = ("tuning_curve", "tuning_runs", "tvm_tuning", "by_hand", "workloads", "curves")
         yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
 
 
@@ -66,6 +67,29 @@ def test_what_a_side_has_not_reached_is_infinite(modules: SimpleNamespace) -> No
     row = {"passed_after": None, "near_after": 5.0, "tvm_after": 50.0}
     assert modules.tuning_curve.middle([modules.tuning_curve.share(row, "passed_after")]) == "–"
     assert modules.tuning_curve.middle([modules.tuning_curve.share(row, "near_after")]) == "0.10"
+
+
+def test_the_picture_has_a_panel_for_each_workload_and_a_line_for_each_side_and_seed(modules: SimpleNamespace) -> None:
+    def row(workload: str, seed: int) -> dict[str, object]:
+        points = [{"after": 2.0 + seed, "trial": 0, "seconds": 3e-3}, {"after": 5.0, "trial": 7, "seconds": 1e-3}]
+        ours = {"points": points, "took": 9.0}
+        return {"workload": workload, "seed": seed, **ours, "tvm_points": points, "tvm_took": 30.0}
+
+    alone = {k: v for k, v in row("c", 0).items() if not k.startswith("tvm")}
+    page = ElementTree.fromstring(modules.curves.drawing([row("a", 0), row("a", 1), row("b", 0), alone]))
+    panels = page.findall("{*}svg")
+    drawn = [[path.get("class") for path in panel.findall("{*}path")] for panel in panels]
+    lines = [[styles.count(side) for side in ("ours", "tvm")] for styles in drawn]
+    assert lines == [[2, 2], [1, 1], [1, 0]]
+    assert [t.text for t in page.findall("{*}text") if t.get("class") == "title"] == ["a", "b", "c"]
+    # All are within the page and none lies on another.
+    places = [(float(p.get("x") or 0), float(p.get("y") or 0)) for p in panels]
+    assert len(set(places)) == 3 and max(y for _, y in places) < float((page.get("viewBox") or "").split()[3])
+
+
+def test_a_curve_holds_to_the_end_of_tuning(modules: SimpleNamespace) -> None:
+    points = [{"after": 2.0, "seconds": 3e-3}, {"after": 5.0, "seconds": 1e-3}]
+    assert modules.curves.staircase(points, 9.0) == [(2.0, 3e-3), (5.0, 1e-3), (9.0, 1e-3)]
 
 
 def test_workloads(modules: SimpleNamespace) -> None:
