@@ -96,7 +96,13 @@ def why_no_card(target: Target) -> str | None:
 
 
 def timed(bound: Bound, limits: Limits, restore: Callable[[], None] | None) -> Timing:
-    """The time of single runs by events; what runs change is restored by the caller after all of them."""
+    """The time of single runs by events.
+
+    `restore` gives the caller's arrays their first contents back. They are copied to the GPU once, before the first
+    run; before each run the GPU copies what runs change from there.
+    """
+    if restore is not None:
+        restore()
     return bound.time(limits)
 
 

@@ -44,6 +44,9 @@ class Device(Protocol):
     def get(self, array: NDArray[Any], address: int) -> None:
         """Copy a contiguous array from the device."""
 
+    def copy(self, address: int, source: int, size: int) -> None:
+        """Copy so many bytes from one address to another on the device; in order with launches."""
+
     def fill(self, address: int, size: int) -> None:
         """Overwrite so many bytes; in order with launches."""
 
@@ -135,6 +138,12 @@ class PycudaDevice:
         if array.nbytes:
             with self._driving():
                 self._driver.memcpy_dtoh(array, address)
+
+    def copy(self, address: int, source: int, size: int) -> None:
+        """Copy so many bytes on the device."""
+        if size:
+            with self._driving():
+                self._driver.memcpy_dtod_async(address, source, size)
 
     def fill(self, address: int, size: int) -> None:
         """Overwrite so many bytes."""

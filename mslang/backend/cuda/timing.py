@@ -15,13 +15,17 @@ _LEAST_FLUSH = 32 << 20
 """Bytes that are overwritten at least, where the driver does not report the size of the cache."""
 
 
-def measured(device: Device, start: Callable[[], None], limits: Limits) -> Timing:
+def measured(
+    device: Device, start: Callable[[], None], limits: Limits, restore: Callable[[], None] | None = None
+) -> Timing:
     """Seconds of single runs by the GPU's own clock.
 
     Args:
         device: the GPU.
         start: starts a run.
         limits: when to stop; `min_repeat` does not apply, as each run is a sample.
+        restore: starts copies on the device that give a run its inputs back, before each one and in no sample (None:
+            runs do not change them).
 
     Raises:
         MsError: MS447, a kernel failed.
@@ -29,17 +33,27 @@ def measured(device: Device, start: Callable[[], None], limits: Limits) -> Timin
     size = max(2 * device.l2, _LEAST_FLUSH)
     scratch = device.allocate(size)
     try:
-        return _measured(device, start, limits, scratch, size)
+        return _measured(device, start, limits, restore, scratch, size)
     finally:
         device.free(scratch)
 
 
-def _measured(device: Device, start: Callable[[], None], limits: Limits, scratch: int, size: int) -> Timing:
+def _measured(
+    device: Device,
+    start: Callable[[], None],
+    limits: Limits,
+    restore: Callable[[], None] | None,
+    scratch: int,
+    size: int,
+) -> Timing:
     cold = limits.cache != "warm"
 
     def batch(runs: int) -> list[float]:
         events = []
         for _ in range(runs):
+            if restore is not None:
+                restore()
+            # The copies pass through the L2 cache: it is emptied after them.
             if cold:
                 device.fill(scratch, size)
             before = device.mark()

@@ -67,8 +67,14 @@ class FakeDevice:
     def get(self, array: np.ndarray, address: int) -> None:
         array.view(np.uint8)[...] = self.memory[address]
 
+    def copy(self, address: int, source: int, size: int) -> None:
+        self.log.append(("copy", size))
+        self.clock += 5.0
+        self.memory[address][:size] = self.memory[source][:size]
+
     def fill(self, address: int, size: int) -> None:
         self.log.append(("fill", size))
+        self.clock += 7.0
 
     def function(self, image: bytes, name: str, dynamic_shared: int) -> str:
         self.log.append(("function", image, name, dynamic_shared))
@@ -80,6 +86,7 @@ class FakeDevice:
         self.kernels[function](*(self.memory[int(a)] if a.dtype == np.uint64 else int(a) for a in arguments))
 
     def mark(self) -> float:
+        self.log.append(("mark",))
         return self.clock
 
     def seconds(self, before: float, after: float) -> float:
@@ -194,6 +201,81 @@ def test_each_sample_is_one_run_with_a_cold_cache() -> None:
     assert len(fills) == len(fake.launches()) // 2 == len(timing.samples) + 1
     assert fills[0] == ("fill", 32 << 20)
     assert timing.cold and not measured(fake, lambda: None, Limits(cache="warm", max_repeats=1)).cold
+
+
+def doubled_in_place(length: int) -> Module:
+    """`X = 2 * X` in place, and a constant beside it."""
+    x, out = buffer("X", "f32", length), buffer("out", "f32", length)
+    body = (
+        Store("X", (TX,), times(Load("X", (TX,), "f32"), Const(2.0, "f32"))),
+        Store("out", (TX,), Const(1.0, "f32")),
+    )
+    functions = (Function("doubled", (x, out), body, launch((1,), (length,))),)
+    return Module("doubled", (Param(x, "inout"), Param(out, "out")), functions)
+
+
+def double(x: np.ndarray, out: np.ndarray) -> None:
+    x.view(np.float32)[...] *= 2
+    out.view(np.float32)[...] = 1
+
+
+@pytest.mark.parametrize("cache", ["warm", "cold", None])
+def test_what_runs_in_place_begins_each_sample_with_its_inputs(cache: Any) -> None:
+    seen: list[list[float]] = []
+
+    def noted(x: np.ndarray, out: np.ndarray) -> None:
+        seen.append(x.view(np.float32).tolist())
+        double(x, out)
+
+    fake = FakeDevice(doubled=noted)
+    kernel = loaded(fake, doubled_in_place(4))
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    bound = kernel.bind(x, out)
+    begun = len(fake.log)
+    timing = bound.time(Limits(repeats=3, max_repeats=20, cache=cache))
+    assert timing.samples == pytest.approx([1e-3] * len(timing.samples)), "copies on the device are in no sample"
+    runs = len(timing.samples) + 1
+    assert seen == [[0, 1, 2, 3]] * runs
+    assert x.tolist() == [0, 2, 4, 6] and out.tolist() == [1] * 4, "outputs are those of one run"
+    log = [entry[0] for entry in fake.log[begun:]]
+    one = ["copy", *(["fill"] if cache != "warm" else []), "mark", "launch", "mark"]
+    # The copy is kept, and the memory that empties the cache; then come runs alone.
+    assert log == ["allocate", "copy", "allocate", *one * runs]
+    assert len(fake.memory) == 2, "the copy is freed"
+
+
+def test_what_changes_no_input_is_not_copied() -> None:
+    fake = FakeDevice(first=twice, second=plus_one)
+    loaded(fake, two_kernels()).time(np.zeros(64, np.float32), limits=Limits(max_repeats=3))
+    assert not [entry for entry in fake.log if entry[0] == "copy"]
+
+
+def test_the_back_end_begins_with_the_restored_arrays() -> None:
+    """Verification has run the kernel before: the caller's array holds a result."""
+    fake = FakeDevice(doubled=double)
+    x = np.arange(4, dtype=np.float32)
+    bound = loaded(fake, doubled_in_place(4)).bind(x, np.zeros(4, np.float32))
+    bound.run()
+    assert x.tolist() == [0, 2, 4, 6] and BACK_END.time is not None
+
+    def restore() -> None:
+        x[...] = np.arange(4)
+
+    timing = BACK_END.time(bound, Limits(max_repeats=4), restore)
+    assert timing.median == pytest.approx(1e-3) and x.tolist() == [0, 2, 4, 6]
+
+
+def test_a_failure_frees_the_copy_and_is_passed_on() -> None:
+    fake = FakeDevice(doubled=double)
+    bound = loaded(fake, doubled_in_place(4)).bind(np.zeros(4, np.float32), np.zeros(4, np.float32))
+
+    def failing(*_: Any) -> None:
+        raise RuntimeError("an illegal memory access was encountered")
+
+    fake.kernels["doubled"] = failing
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        bound.time(Limits())
+    assert len(fake.memory) == 2
 
 
 def test_slow_kernels_are_cut_off() -> None:
@@ -445,6 +527,9 @@ class FakeDriver(SimpleNamespace):
         if self.fault == "launch":
             raise self.Error("an illegal memory access was encountered")
 
+    def memcpy_dtod_async(self, dest: int, source: int, size: int) -> None:
+        self.copied = (dest, source, size)
+
     def mem_alloc(self, size: int) -> Any:
         if not self.entered.get(threading.get_ident()):
             raise self.Error("invalid device context")
@@ -520,6 +605,15 @@ def test_errors_of_the_driver_are_reported(monkeypatch: pytest.MonkeyPatch) -> N
     here.free(address)
     assert Memory.freed == 1
     assert (here.name, here.sm, here.l2) == ("GPU", 80, 40 << 20)
+
+
+def test_a_copy_on_the_device_is_asked_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = FakeDriver()
+    with_driver(monkeypatch, driver)
+    here = device.device()
+    here.copy(4096, 8192, 16)
+    here.copy(0, 0, 0)
+    assert driver.copied == (4096, 8192, 16), "nothing is copied where there is nothing"
 
 
 def test_another_thread_enters_the_context_and_leaves_it(monkeypatch: pytest.MonkeyPatch) -> None:
