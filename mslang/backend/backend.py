@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -59,6 +59,15 @@ class Bound(Protocol):
 
     def time(self, limits: Limits | None = None) -> Timing:
         """How long a run takes."""
+
+
+@runtime_checkable
+class BoundTogether(Protocol):
+    """Bound kernels that are run as one: a program at several sizes."""
+
+    @property
+    def parts(self) -> Sequence[tuple[Bound, int]]:
+        """Each kernel, and how many times a run calls it."""
 
 
 class Loaded(Protocol):
@@ -168,7 +177,8 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         stages: the forms of an executable that can be shown.
         peak: the most operations a second of a target, given an element type and whether to measure again; None: not
             known, then times are not checked against it.
-        time: times a bound kernel within limits; the last argument, if any, restores inputs that runs change.
+        time: times a bound kernel, or several (`BoundTogether`), within limits; the last argument, if any, restores
+            inputs that runs change.
             None: by the clock, in turn with a loop of known work on the same core.
         library: makes a library of a program for each target, given its name, what it is made from, and whether
             `allow_native`; None: there are none (`mslang build`).

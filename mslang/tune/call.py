@@ -113,7 +113,7 @@ class _BoundCalls:
     """Bound kernels that are run as one."""
 
     def __init__(self, parts: Sequence[tuple[Bound, int]]) -> None:
-        self._parts = tuple(parts)
+        self.parts = tuple(parts)
 
     def run(self, times: int = 1) -> None:
         with self.prepared() as (enter, _):
@@ -122,7 +122,7 @@ class _BoundCalls:
     @contextmanager
     def prepared(self) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
         with ExitStack() as held:
-            ready = [(*held.enter_context(bound.prepared()), weight) for bound, weight in self._parts]
+            ready = [(*held.enter_context(bound.prepared()), weight) for bound, weight in self.parts]
 
             def enter(times: int) -> None:
                 for run, _, weight in ready:
@@ -152,7 +152,6 @@ def bind(program: Program, kernel: Loaded, reference: str, kind: str) -> Call | 
         (_bind(program, kernel, str(Path(reference) / str(number)), kind, each.sizes), each.weight)
         for number, each in enumerate(instances)
     ]
-    # A back end that times by itself takes a single call.
     return calls[0][0] if len(calls) == 1 else Calls(calls)
 
 

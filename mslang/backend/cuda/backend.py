@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mslang.backend.backend import BackEnd, Bound, Library, LibraryPart, Loaded, Options, Stage
+from mslang.backend.backend import BackEnd, Bound, BoundTogether, Library, LibraryPart, Loaded, Options, Stage
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits, Timing
 from mslang.target.description import Target
@@ -96,14 +96,17 @@ def why_no_card(target: Target) -> str | None:
 
 
 def timed(bound: Bound, limits: Limits, restore: Callable[[], None] | None) -> Timing:
-    """The time of single runs by events.
+    """The time of single runs by events; of kernels that are run as one the sum of their times.
 
     `restore` gives the caller's arrays their first contents back. They are copied to the GPU once, before the first
     run; before each run the GPU copies what runs change from there.
     """
+    from mslang.backend.cuda.loaded import BoundModule, time_together
+
     if restore is not None:
         restore()
-    return bound.time(limits)
+    parts = bound.parts if isinstance(bound, BoundTogether) else ((bound, 1),)
+    return time_together([(part, calls) for part, calls in parts if isinstance(part, BoundModule)], limits)
 
 
 def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: bool) -> Library:

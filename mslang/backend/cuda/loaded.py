@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mslang.backend.cuda.device import Device, Three
 from mslang.backend.cuda.executable import CudaExecutable
 from mslang.backend.cuda.source import KernelLaunch
-from mslang.backend.cuda.timing import measured
+from mslang.backend.cuda.timing import Run, measured
 from mslang.backend.cuda.types import FITS
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import size_of
@@ -170,11 +170,10 @@ class BoundModule:
 
         Each run begins with the arrays as they were given, so that outputs are those of a single one.
         """
-        with self.prepared(), self._kept() as restore:
-            return measured(self.device, self.start, limits or Limits(), restore)
+        return time_together([(self, 1)], limits or Limits())
 
     @contextmanager
-    def _kept(self) -> Iterator[Callable[[], None] | None]:
+    def kept(self) -> Iterator[Callable[[], None] | None]:
         """What copies the first contents of all that is read and written back, on the device; None: nothing is."""
         sizes = {
             p.name: _span(self._worked_on[p.name]).nbytes
@@ -194,6 +193,16 @@ class BoundModule:
             yield restore if copies else None
         finally:
             _free(self.device, tuple(copies.values()))
+
+
+def time_together(parts: Sequence[tuple[BoundModule, int]], limits: Limits) -> Timing:
+    """How long modules take that are run as one, each called so many times, as `BoundModule.time` has it."""
+    with ExitStack() as held:
+        runs: list[Run] = []
+        for bound, calls in parts:
+            held.enter_context(bound.prepared())
+            runs.append(Run(bound.start, held.enter_context(bound.kept()), calls))
+        return measured(parts[0][0].device, runs, limits)
 
 
 def _three(extents: tuple[Expr, Expr, Expr], sizes: Mapping[str, int]) -> Three:

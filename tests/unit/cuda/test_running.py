@@ -25,7 +25,7 @@ from mslang.backend.cuda.loaded import LoadedModule
 from mslang.backend.cuda.nvcc import Nvcc
 from mslang.backend.cuda.nvrtc import Nvrtc
 from mslang.backend.cuda.resources import Resources, read_resources
-from mslang.backend.cuda.timing import measured
+from mslang.backend.cuda.timing import Run, measured
 from mslang.backend.registry import serving
 from mslang.diagnostics import MsError, TargetError
 from mslang.ir.expr import Binary, Const, DynamicRange, Load, Symbol
@@ -200,7 +200,7 @@ def test_each_sample_is_one_run_with_a_cold_cache() -> None:
     fills = [entry for entry in fake.log if entry[0] == "fill"]
     assert len(fills) == len(fake.launches()) // 2 == len(timing.samples) + 1
     assert fills[0] == ("fill", 32 << 20)
-    assert timing.cold and not measured(fake, lambda: None, Limits(cache="warm", max_repeats=1)).cold
+    assert timing.cold and not measured(fake, [Run(lambda: None)], Limits(cache="warm", max_repeats=1)).cold
 
 
 def doubled_in_place(length: int) -> Module:
@@ -265,6 +265,32 @@ def test_the_back_end_begins_with_the_restored_arrays() -> None:
     assert timing.median == pytest.approx(1e-3) and x.tolist() == [0, 2, 4, 6]
 
 
+class Together:
+    """Bound kernels that are run as one."""
+
+    def __init__(self, *parts: tuple[Any, int]) -> None:
+        self.parts = parts
+
+
+def test_sizes_that_are_run_as_one_are_timed_one_by_one() -> None:
+    """Each by events, begun with its inputs; its time counts as often as it is called."""
+    fake = FakeDevice(doubled=double)
+    arrays = [np.arange(n, dtype=np.float32) for n in (4, 8)]
+    few, many = (loaded(fake, doubled_in_place(x.size)).bind(x, np.zeros(x.size, np.float32)) for x in arrays)
+    assert BACK_END.time is not None
+    begun = len(fake.log)
+    timing = BACK_END.time(Together((few, 1), (many, 3)), Limits(max_repeats=5), None)  # type: ignore[arg-type]
+    assert timing.median == pytest.approx(4e-3)
+    assert [x.tolist() for x in arrays] == [[0, 2, 4, 6], [2 * i for i in range(8)]]
+    one = ["copy", "fill", "mark", "launch", "mark"]
+    assert [e[0] for e in fake.log[begun:]] == [
+        *["allocate", "copy"] * 2,
+        "allocate",
+        *one * 2 * (len(timing.samples) + 1),
+    ]
+    assert len(fake.memory) == 4
+
+
 def test_a_failure_frees_the_copy_and_is_passed_on() -> None:
     fake = FakeDevice(doubled=double)
     bound = loaded(fake, doubled_in_place(4)).bind(np.zeros(4, np.float32), np.zeros(4, np.float32))
@@ -284,7 +310,7 @@ def test_slow_kernels_are_cut_off() -> None:
     def start() -> None:
         fake.clock += 1.0
 
-    timing = measured(fake, start, Limits(cutoff=0.5))
+    timing = measured(fake, [Run(start)], Limits(cutoff=0.5))
     assert timing.censored and timing.cold
     assert timing.samples == (1.0,)
     assert not fake.memory
@@ -296,7 +322,7 @@ def test_time_is_bounded() -> None:
     def start() -> None:
         fake.clock += 0.3 + 0.1 * (len(fake.log) % 3)
 
-    timing = measured(fake, start, Limits(max_total=1.0, max_repeats=1000))
+    timing = measured(fake, [Run(start)], Limits(max_total=1.0, max_repeats=1000))
     assert 1 <= len(timing.samples) <= 4
 
 
