@@ -177,6 +177,9 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         stages: the forms of an executable that can be shown.
         peak: the most operations a second of a target, given an element type and whether to measure again; None: not
             known, then times are not checked against it.
+        peak_basis: where the peak comes from, for people.
+        ceiling: the operations a second that no correct time exceeds, as `peak`; None: they are the peak.
+        bandwidth: the most bytes a second to and from the memory of a target; None: not known.
         time: times a bound kernel, or several (`BoundTogether`), within limits; the last argument, if any, restores
             inputs that runs change.
             None: by the clock, in turn with a loop of known work on the same core.
@@ -206,7 +209,10 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     prepare: Callable[[Program], Program] | None = None
     unavailable: Callable[[Target], str | None] = always_available
     stages: tuple[Stage[E], ...] = ()
-    peak: Callable[[Target, str, bool], float] | None = None
+    peak: Callable[[Target, str, bool], float | None] | None = None
+    peak_basis: str = "the most seen on this machine"
+    ceiling: Callable[[Target, str, bool], float | None] | None = None
+    bandwidth: Callable[[Target], float | None] | None = None
     time: Callable[[Bound, Limits, Callable[[], None] | None], Timing] | None = None
     library: Callable[[Sequence[LibraryPart], str, str, bool], Library] | None = None
     device: Callable[[], str] | None = None

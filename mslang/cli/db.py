@@ -151,12 +151,27 @@ def _show(database: Database, args: argparse.Namespace) -> int:
             f"{r.result.outcome.value}: {bound}{seconds_text(timing.median)} ± {seconds_text(timing.mad)} "
             f"({len(timing.samples)} × {timing.runs} calls)" + (f"; {conditions(timing)}" if conditions(timing) else "")
         )
+        worth = _worth(database, r, timing)
+        if worth:
+            print(worth)
     else:
         print(f"{r.result.outcome.value}: {r.result.reason}")
     for v in r.result.verified:
         print(f"verified on {v.inputs}, largest error {v.max_error:g}")
     print(f"\n{r.schedule.rstrip()}")
     return DONE
+
+
+def _worth(database: Database, record: Record, timing: Timing) -> str:
+    """The rate of a record, and its share of the peak if this machine ran it; empty where it is not rated."""
+    from mslang.report.rated import rated
+
+    texts = {w.source: w.text for w in database.texts(record.workload)}
+    text = texts.get(record.source) or next(iter(texts.values()), None)
+    if text is None or timing.censored:
+        return ""
+    found = rated(text, record.target, record.machine, keys_here(database.known_machines()))
+    return "" if found is None else found.scale.rate(timing)
 
 
 def _print_records(records: Iterable[Record], as_json: bool) -> int:

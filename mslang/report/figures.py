@@ -9,6 +9,7 @@ import msgspec
 from mslang.brevity import seconds_text
 from mslang.report.chart import Axis, Form, Series, chart, key
 from mslang.report.gather import Found, Point
+from mslang.report.rated import Roof
 from mslang.tune.quality import LEAST, rank_correlation
 
 SLOWEST = 10.0
@@ -74,11 +75,7 @@ def roofline(f: Found) -> Figure:
     rates = [(rated.intensity, rated.operations / p.seconds / 1e9) for p in tried if p.seconds]
     drawn = [(Series(rates, "dot", tips=[_tip(p) for p in tried]), "trial")]
     if rated.limits is not None:
-        peak, memory = rated.limits.peak / 1e9, rated.limits.bandwidth / 1e9
-        ridge = peak / memory
-        low, high = min(rated.intensity, ridge) / 8, max(rated.intensity, ridge) * 8
-        roof = Series([(low, low * memory), (ridge, peak), (high, peak)], "roof", "line")
-        drawn.append((roof, f"limits of the machine: {memory:.4g} GB/s, {peak:.4g} GFLOP/s"))
+        drawn.append(_roof(rated.limits, rated.intensity))
     drawn.append((Series([(rated.intensity, rate)], "mark", radius=4.0), f"best: {rate:.4g} GFLOP/s"))
     x = Axis("operations for each byte of the parameters", _number, log=True)
     svg = chart([s for s, _ in drawn], x, Axis("GFLOP/s", _number, log=True), f"roofline of {f.program}")
@@ -86,8 +83,21 @@ def roofline(f: Found) -> Figure:
     if rated.elsewhere:
         note = "The limits of the machine are not known here: the run was made on another."
     elif rated.limits is None:
-        note = "The limits of the device are not known: those of the processor alone are measured."
+        note = "The limits of the device are not known."
     return Figure(svg, _legend(drawn), note)
+
+
+def _roof(limits: Roof, intensity: float) -> tuple[Series, str]:
+    """The line of the limits around an intensity; level where the bandwidth of memory is not known."""
+    peak = limits.peak / 1e9
+    if limits.bandwidth is None:
+        level = Series([(intensity / 8, peak), (intensity * 8, peak)], "roof", "line")
+        return level, f"limit of the machine: {peak:.4g} GFLOP/s"
+    memory = limits.bandwidth / 1e9
+    ridge = peak / memory
+    low, high = min(intensity, ridge) / 8, max(intensity, ridge) * 8
+    roof = Series([(low, low * memory), (ridge, peak), (high, peak)], "roof", "line")
+    return roof, f"limits of the machine: {memory:.4g} GB/s, {peak:.4g} GFLOP/s"
 
 
 def quality(f: Found) -> Figure:

@@ -11,21 +11,12 @@ from pathlib import Path
 import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, problem
-from mslang.ir.expr import Const
-from mslang.ir.program import Program
-from mslang.ir.work import operations
 from mslang.report.importance import importance
 from mslang.report.log import read_log
-from mslang.sema.program import parse_program
-from mslang.target.description import Target
-from mslang.target.limits import MachineLimits, measured_limits
-from mslang.target.machine import this_machine
-from mslang.target.named import named_target
+from mslang.report.rated import Rated, rated
 from mslang.tune.database import Database, keys_here
 from mslang.tune.record import INCUMBENT, TRIED, Outcome, Record, Run
 from mslang.tune.recording import lower_bound
-from mslang.tune.roofline import rated_dtype
-from mslang.tune.scale import Scale
 from mslang.tune.verification import DENSE
 
 MOST = 50
@@ -47,31 +38,6 @@ class Point(msgspec.Struct, frozen=True):
     best: float | None
     outcome: str = Outcome.MEASURED
     bound: float | None = None
-
-
-class Rated(msgspec.Struct, frozen=True):
-    """The program's operations, the bytes of its parameters, and the limits of what ran it, as far as they are known.
-
-    `dtype` is the type of the operations and of the limits, `core` the rate of the yardstick on one core at the limit;
-    `elsewhere`: the run was made on another machine.
-    """
-
-    operations: int
-    bytes: int
-    limits: MachineLimits | None
-    core: float | None = None
-    elsewhere: bool = False
-    dtype: str = "f32"
-
-    @property
-    def intensity(self) -> float:
-        """Operations for each byte of the parameters."""
-        return self.operations / max(self.bytes, 1)
-
-    @property
-    def scale(self) -> Scale:
-        """What a time is worth."""
-        return Scale(self.operations, None if self.limits is None else self.limits.peak, self.core)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -191,7 +157,7 @@ def _found(database: Database, run: Run, log_folder: Path, here: Collection[str]
         tuple(importance([(d, c) for d, c in measured if isinstance(d, dict) and c > 0])[:16]),
         tuple((g.number, g.quality) for g in log.generations if g.quality is not None),
         tuple(log.predicted()),
-        None if workload is None else _rated(workload.text, run, here),
+        None if workload is None else rated(workload.text, run.target, run.machine, here),
         log.strategy,
         sum(isinstance(r, Diagnostic) for r in rows),
     )
@@ -226,39 +192,3 @@ def _between(begin: str, end: str) -> float:
         return max((datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds(), 0.0)
     except (ValueError, TypeError):
         return 0.0
-
-
-def _rated(text: str, run: Run, here: Collection[str]) -> Rated | None:
-    """What the program does, if it is floating point with sizes that are known."""
-    try:
-        program = parse_program(text)
-    except MsError:
-        return None
-    dtype, count = rated_dtype(program), operations(program)
-    size = _bytes(program)
-    if dtype is None or not count or size is None:
-        return None
-    if run.machine != this_machine().key:
-        # Of its devices no limits are measured.
-        return Rated(count, size, None, elsewhere=run.machine not in here, dtype=dtype)
-    limits = measured_limits(_target(run.target), dtype)
-    return Rated(count, size, limits, measured_limits().peak_core, dtype=dtype)
-
-
-def _target(name: str) -> Target | None:
-    """The target of a run, whose instructions bound it; None if only the file that was tuned tells what it is."""
-    try:
-        return named_target(name)
-    except MsError:
-        return None
-
-
-def _bytes(program: Program) -> int | None:
-    total = 0
-    for p in program.params:
-        extents = [e.value for e in p.buffer.shape if isinstance(e, Const)]
-        if len(extents) < len(p.buffer.shape):
-            return None
-        width = "".join(c for c in p.buffer.dtype if c.isdigit())
-        total += math.prod(map(int, extents)) * (int(width or 8) // 8)
-    return total

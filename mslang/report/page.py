@@ -116,8 +116,8 @@ def _rows(f: Found) -> dict[str, object]:
         rows["machine"] = f"{f.best.device} (key {f.best.machine[:8]})"
     if f.rated is not None and f.rated.limits is not None:
         limits = f.rated.limits
-        peak, memory = limits.peak / 1e9, limits.bandwidth / 1e9
-        rows["limits"] = f"{peak:.4g} GFLOP/s ({f.rated.dtype}), memory {memory:.4g} GB/s"
+        memory = "" if limits.bandwidth is None else f", memory {limits.bandwidth / 1e9:.4g} GB/s"
+        rows["limits"] = f"{limits.peak / 1e9:.4g} GFLOP/s ({f.rated.dtype}){memory}"
     rows["target"] = f.run.target
     given = _decoded(f.run.arguments)
     # Of another compiler's candidates no record can be the best: what the best says is also true of the run.

@@ -82,7 +82,7 @@ AVX512 = Target(
 CUDA = Target("cuda", "cuda", vector_bits=128, registers=255, cores=1)
 
 
-def gpu(name: str, arch: str, sms: int, shared: int, shared_sm: int, l2: int, bandwidth: float) -> Target:
+def gpu(name: str, arch: str, sms: int, shared: int, shared_sm: int, l2: int, bandwidth: float, clock: float) -> Target:
     """A GPU of NVIDIA.
 
     Args:
@@ -92,6 +92,7 @@ def gpu(name: str, arch: str, sms: int, shared: int, shared_sm: int, l2: int, ba
         shared, shared_sm: bytes of shared memory that a block and a multiprocessor have at most.
         l2: bytes of the L2 cache.
         bandwidth: bytes a second to and from its memory.
+        clock: cycles a second at most (the boost clock).
     """
     extra: tuple[tuple[str, int | float | str | bool], ...] = (
         ("arch", arch),
@@ -104,12 +105,13 @@ def gpu(name: str, arch: str, sms: int, shared: int, shared_sm: int, l2: int, ba
         ("shared_sm", shared_sm),
         ("registers_sm", 65536),
         ("bandwidth", bandwidth),
+        ("clock", clock),
     )
     return Target(name, "cuda", vector_bits=128, registers=255, cores=sms, l2=l2, extra=extra)
 
 
-SM_80 = gpu("sm_80", "sm_80", 108, 163 * KIB, 164 * KIB, 40 * MIB, 1.555e12)
-SM_90 = gpu("sm_90", "sm_90a", 132, 227 * KIB, 228 * KIB, 50 * MIB, 3.35e12)
+SM_80 = gpu("sm_80", "sm_80", 108, 163 * KIB, 164 * KIB, 40 * MIB, 1.555e12, 1.41e9)
+SM_90 = gpu("sm_90", "sm_90a", 132, 227 * KIB, 228 * KIB, 50 * MIB, 3.35e12, 1.98e9)
 
 TARGETS: Mapping[str, Target] = {t.name: t for t in (GENERIC, AVX2, AVX512, CUDA, SM_80, SM_90)}
 """Targets known by name; `mslang.target.detect.host` describes the machine it runs on."""

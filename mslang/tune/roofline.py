@@ -13,7 +13,7 @@ _WHOLE = {"f32", "f64"}
 """The types whose peak is measured, so that times can be checked against it; that of others follows from f32's."""
 
 MARGIN = 1.25
-"""Rates above this multiple of the measured peak are rejected. The margin allows for errors of the peak itself."""
+"""Rates above this multiple of the peak are rejected. The margin allows for errors of the peak itself."""
 
 _NOT_NUMBERS = {"i32", "i64", "u32", "u64", "bool"}
 """Types of indices and flags: they take part in no arithmetic that counts."""
@@ -50,10 +50,11 @@ class Roofline:
 
     Args:
         program: the unscheduled program, whose operations count.
-        peak: this machine's operations a second of the program's type; `peak(True)` measures it again. None: not known.
+        peak: this machine's operations a second of the program's type; `peak(True)` measures it again. None, of it or
+            from it: not known.
     """
 
-    def __init__(self, program: Program, peak: Callable[[bool], float] | None) -> None:
+    def __init__(self, program: Program, peak: Callable[[bool], float | None] | None) -> None:
         self._operations = operations(program) if rated_dtype(program) in _WHOLE else None
         self._measure = peak
         self._peak: float | None = None
@@ -65,13 +66,15 @@ class Roofline:
             return None
         if self._peak is None:
             self._peak = self._measure(False)
+        if self._peak is None:
+            return None
         rate = self._operations / seconds
         if rate > MARGIN * self._peak and self._again:
             self._again = False
-            self._peak = max(self._peak, self._measure(True))
+            self._peak = max(self._peak, self._measure(True) or 0.0)
         if rate <= MARGIN * self._peak:
             return None
         return (
-            f"{rate / 1e9:.4g} GFLOP/s is more than this machine's peak of {self._peak / 1e9:.4g}: "
+            f"{rate / 1e9:.4g} GFLOP/s is more than this machine's peak allows ({self._peak / 1e9:.4g}): "
             "not all of the work was done, or the clock is wrong"
         )

@@ -17,13 +17,15 @@ class Scale(msgspec.Struct, frozen=True):
     """What a time is worth.
 
     `operations` is the program's number of operations, `peak` the most of them that this machine does a second (None:
-    the program is not rated), `core` the rate of the yardstick on one core at that speed, `dtype` the type of the peak.
+    the program is not rated), `core` the rate of the yardstick on one core at that speed, `dtype` the type of the peak,
+    `basis` where the peak comes from.
     """
 
     operations: int | None
     peak: float | None
     core: float | None = None
     dtype: str = "f32"
+    basis: str = "the most seen on this machine"
 
     def rate(self, timing: Timing) -> str:
         """`137 GFLOP/s, 91 % of peak`: of the peak at the speed that the core had during the samples."""
@@ -50,8 +52,9 @@ def scale_of(program: Program, target: Target) -> Scale:
     """The scale of a program on this machine. What is not floating point is not rated: its operations are not counted
     against a peak of another type."""
     dtype = rated_dtype(program)
-    core = measured_limits().peak_core
-    peak = serving(target).peak
-    if dtype is None or peak is None:
+    back_end = serving(target)
+    # A back end that times by itself does not compare its samples with the yardstick of the processor.
+    core = measured_limits().peak_core if back_end.time is None else None
+    if dtype is None or back_end.peak is None:
         return Scale(operations(program), None, core)
-    return Scale(operations(program), peak(target, dtype, False), core, dtype)
+    return Scale(operations(program), back_end.peak(target, dtype, False), core, dtype, back_end.peak_basis)

@@ -347,8 +347,9 @@ def roofline_of(task: Task) -> Roofline:
     if task.runner is not None:
         return Roofline(task.program, None)
     dtype = rated_dtype(task.program) or "f32"
-    peak = (task.backend or serving(task.target)).peak
-    return Roofline(task.program, None if peak is None else lambda refresh: peak(task.target, dtype, refresh))
+    back_end = task.backend or serving(task.target)
+    most = back_end.ceiling or back_end.peak
+    return Roofline(task.program, None if most is None else lambda refresh: most(task.target, dtype, refresh))
 
 
 def warn(listen: Listener, diagnostic: Diagnostic | None) -> None:

@@ -109,6 +109,27 @@ def timed(bound: Bound, limits: Limits, restore: Callable[[], None] | None) -> T
     return time_together([(part, calls) for part, calls in parts if isinstance(part, BoundModule)], limits)
 
 
+def peak(target: Target, dtype: str, refresh: bool) -> float | None:
+    """The calculated peak of the GPU, in operations a second; None where an element type or the GPU is not known."""
+    from mslang.backend.cuda.peak import card_of
+
+    return card_of(target).peak(dtype)
+
+
+def ceiling(target: Target, dtype: str, refresh: bool) -> float | None:
+    """The operations a second above which a time is impossible, with a margin for the clock."""
+    from mslang.backend.cuda.peak import card_of
+
+    return card_of(target).ceiling(dtype)
+
+
+def bandwidth(target: Target) -> float | None:
+    """Bytes a second to and from the GPU's memory at most."""
+    from mslang.backend.cuda.peak import card_of
+
+    return card_of(target).bandwidth
+
+
 def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: bool) -> Library:
     """CUDA C with a host function, PTX and cubins; raises as `mslang.backend.cuda.library.library` does."""
     from mslang.backend.cuda.library import library
@@ -151,6 +172,10 @@ CUDA = BackEnd(
         Stage("sass", "the machine code", _sass),
         Stage("resources", "registers, shared memory and spills of each kernel", _resources),
     ),
+    peak=peak,
+    peak_basis="at the GPU's boost clock",
+    ceiling=ceiling,
+    bandwidth=bandwidth,
     time=timed,
     library=library,
     device=device_name,

@@ -32,6 +32,9 @@ class Device(Protocol):
     def l2(self) -> int:
         """Bytes of its L2 cache."""
 
+    def attribute(self, name: str) -> int | None:
+        """A number that the driver reports, by the end of its name (`"CLOCK_RATE"`); None where it does not."""
+
     def allocate(self, size: int) -> int:
         """The address of so many bytes."""
 
@@ -100,6 +103,14 @@ class PycudaDevice:
     def l2(self) -> int:
         """Bytes of its L2 cache."""
         return int(self._device.get_attribute(self._driver.device_attribute.L2_CACHE_SIZE))
+
+    def attribute(self, name: str) -> int | None:
+        """A number that the driver reports, by the end of its name."""
+        number = getattr(self._driver.device_attribute, name, None)
+        try:
+            return None if number is None else int(self._device.get_attribute(number))
+        except self._driver.Error:
+            return None
 
     def allocate(self, size: int) -> int:
         """The address of so many bytes."""

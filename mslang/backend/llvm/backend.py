@@ -55,6 +55,13 @@ def peak(target: Target, dtype: str, refresh: bool) -> float:
     return measured_limits(target, dtype, refresh=refresh).peak
 
 
+def bandwidth(target: Target) -> float:
+    """The measured rate of a copy in memory, in bytes a second read and written."""
+    from mslang.target.limits import measured_limits
+
+    return measured_limits(target).bandwidth
+
+
 def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: bool) -> Library:
     """C headers, objects and shared libraries; raises as `mslang.backend.aot.library.library` does."""
     from mslang.backend.aot.library import library
@@ -91,6 +98,7 @@ LLVM = BackEnd(
     unavailable=lacking,
     stages=(Stage("llvm", "the LLVM module", _llvm), Stage("asm", "the machine code", _assembly, lines=True)),
     peak=peak,
+    bandwidth=bandwidth,
     library=library,
     clock=CLOCK,
 )

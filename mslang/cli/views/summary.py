@@ -49,7 +49,7 @@ def summary(done: Finished, scale: Scale, database: str, places: Sequence[str] =
     lines.append(f"best      {seconds_text(timing.median)}{deviation}  {scale.rate(timing)}".rstrip())
     lines += [_tied(done)] if done.ties else []
     if scale.operations and scale.peak:
-        lines.append(f"peak      {scale.peak / 1e9:.4g} GFLOP/s ({scale.dtype}), the most seen on this machine")
+        lines.append(f"peak      {scale.peak / 1e9:.4g} GFLOP/s ({scale.dtype}), {scale.basis}")
     if scale.speed(timing) < SLOW_CORE:
         lines.append(f"note      the processor ran at {100 * scale.speed(timing):.0f} % of its known speed meanwhile")
     checked = [f"{v.inputs} (largest error {v.max_error:.2g})" for v in done.best.result.verified]

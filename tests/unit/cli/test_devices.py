@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from mslang.backend.cuda.backend import CUDA
+from mslang.backend.cuda.peak import Card
 from mslang.cli.items import load_clean
 from mslang.cli.main import main
 from mslang.ir.equal import structural_hash
@@ -104,3 +105,20 @@ def test_devices_are_looked_for_only_where_records_of_one_are_known(monkeypatch:
     other = msgspec.structs.replace(here, key="other").with_device("GPU")
     for known in ([], [here], [here, other], [here.with_runner("mine")]):
         assert keys_here(known) == (here.key,)
+
+
+def test_what_is_known_of_the_device_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """Those of an A100: 256 multiplications in 10 µs are next to none of 19.5 TFLOP/s."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mslang.backend.cuda.peak.card_of", lambda target: Card(80, 108, 1.41e9, 1.555e12))
+    tuned(tmp_path, machine_for(CUDA))
+    with Database(".mslang/records.db", read_only=True) as store:
+        (found,) = gather(store)
+        text = page([found], "r.db")
+    assert "limits of the machine: 1555 GB/s, 1.949e+04 GFLOP/s" in text
+    assert found.rated is not None and found.rated.core is None
+    assert found.rated.scale.share(Timing((1e-5,), 3)) == pytest.approx(256 / 1e-5 / 19.49e12, rel=1e-3)
+    assert main(["db", "show", "1"]) == 0
+    assert "\n0.0256 GFLOP/s, 0 % of peak\n" in capsys.readouterr().out

@@ -24,6 +24,7 @@ from mslang.report.gather import gather
 from mslang.report.highlight import highlighted
 from mslang.report.importance import flat, importance
 from mslang.report.page import page
+from mslang.report.rated import Roof
 from mslang.runtime.timing import Timing
 from mslang.sema.program import parse_program
 from mslang.target.description import Target
@@ -312,22 +313,33 @@ def test_the_share_of_the_peak_is_of_that_at_the_speed_of_the_moment(store: Data
     assert found.best is not None and found.rated is not None and found.rated.operations == 64
     timing = Timing((1e-6,), 1, yardstick=1e8)
     best = replace(found.best, result=replace(found.best.result, timing=timing))
-    rated = replace(found.rated, limits=MachineLimits(1e8, 256e6, 1e9), core=2e8)
+    rated = replace(found.rated, limits=Roof(256e6, 1e9), core=2e8)
     text = page([replace(found, best=best, rated=rated)], "r.db")
     assert "50 % of peak" in text and rated.scale.rate(timing) == "0.064 GFLOP/s, 50 % of peak"
 
 
 def test_a_run_is_rated_by_what_its_target_can_do(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    def limits(target: Target | None = None, dtype: str = "f32") -> MachineLimits:
+    def limits(target: Target | None = None, dtype: str = "f32", refresh: bool = False) -> MachineLimits:
         rate = 1e9 if target is not None and target.name == "avx2" else 2e9
         return MachineLimits(rate, rate, 1e9)
 
-    monkeypatch.setattr("mslang.report.gather.measured_limits", limits)
+    for module in ("report.rated", "target.limits"):
+        monkeypatch.setattr(f"mslang.{module}.measured_limits", limits)
     for target, peak in (("avx2", 1e9), ("host", 2e9), ("of_the_file", 2e9)):
         store.add_run(Run(target, "p.ms", target, "w" * 64, target, 0, "{}", machine=this_machine().key))
         store.add(record(target, 0, 1e-3))
         (found,) = gather(store, target)
         assert found.rated is not None and found.rated.limits is not None and found.rated.limits.peak == peak
+
+
+def test_a_limit_of_memory_that_is_not_known_is_not_drawn(store: Database) -> None:
+    (found,) = gather(store, "first")
+    assert found.rated is not None
+    known, unknown = (replace(found, rated=replace(found.rated, limits=Roof(256e6, b))) for b in (1e9, None))
+    text = page([known], "r.db")
+    assert "limits of the machine: 1 GB/s, 0.256 GFLOP/s" in text and "0.256 GFLOP/s (f32), memory 1 GB/s" in text
+    text = page([unknown], "r.db")
+    assert "limit of the machine: 0.256 GFLOP/s" in text and "GB/s" not in text
 
 
 def test_a_run_without_records_leaves_the_one_before_it_in_the_report(store: Database) -> None:
