@@ -105,8 +105,11 @@ def timed(bound: Bound, limits: Limits, restore: Callable[[], None] | None) -> T
 
     if restore is not None:
         restore()
-    parts = bound.parts if isinstance(bound, BoundTogether) else ((bound, 1),)
-    return time_together([(part, calls) for part, calls in parts if isinstance(part, BoundModule)], limits)
+    modules: list[tuple[BoundModule, int]] = []
+    for part, calls in bound.parts if isinstance(bound, BoundTogether) else ((bound, 1),):
+        assert isinstance(part, BoundModule), "what this back end has loaded"
+        modules.append((part, calls))
+    return time_together(modules, limits)
 
 
 def peak(target: Target, dtype: str, refresh: bool) -> float | None:
