@@ -24,7 +24,7 @@ from tvm_suite.rules import PROGRAMS, RULES, machine_of, rules_of
 
 from mslang.diagnostics import MsError
 from mslang.interop.tvmscript.read import parse
-from mslang.ir.annotations import STAGES
+from mslang.ir.annotations import COPY, STAGES
 from mslang.ir.find import all_buffers, blocks_of
 from mslang.ir.program import Block, For, Program, Stmt
 from mslang.ir.visit import bodies
@@ -35,6 +35,8 @@ FOLDERS = ("tests/python/s_tir/meta_schedule", "tests/python/meta_schedule", "te
 HEADER = "from tvm.script import tirx as T\n"
 MOST = 100
 """Structures of a space that are looked at."""
+KINDS = ("all", "some", "none", "not read")
+"""The outcomes of a case: how many of the expected sketches are ours."""
 
 Skeleton = tuple[object, ...]
 
@@ -50,19 +52,30 @@ def main() -> None:
         print(f"skipped: there are no tests of MetaSchedule in {args.checkout}")
         return
     rows: list[list[str]] = []
-    outcomes: Counter[str] = Counter()
     for stem in RULES:
         path = folder / f"test_meta_schedule_{stem}.py"
         for case in cases(path) if path.is_file() else ():
             if args.only not in f"{stem}:{case.name}":
                 continue
             outcome = judged(case, stem, args.verbose)
-            outcomes[outcome.partition(":")[0]] += 1
             rows.append([stem.removeprefix("schedule_rule_"), case.name.removeprefix("test_"), outcome])
-    print(table(["rule", "case", "expected sketches among ours"], rows))
-    share = f"{100 * outcomes['all'] / max(1, outcomes.total()):.0f} %"
-    print(f"{outcomes['all']} of {outcomes.total()} cases ({share}) with all sketches, {outcomes['some']} with some, ", end="")
-    print(f"{outcomes['none']} with none; {outcomes['not read']} cannot be read")
+    print(table(["tests", "case", "expected sketches among ours"], rows))
+    print()
+    print(summary([(stem, outcome.partition(":")[0]) for stem, _, outcome in rows]))
+
+
+def summary(outcomes: Sequence[tuple[str, str]]) -> str:
+    """The cases of each file by their outcome, and of all."""
+    counts = Counter(outcomes)
+    lines = [
+        [stem, str(sum(n for (x, _), n in counts.items() if x == stem)), *(str(counts[stem, k] or "") for k in KINDS)]
+        for stem in dict.fromkeys(stem for stem, _ in outcomes)
+    ]
+    total = Counter(kind for _, kind in outcomes)
+    lines.append(["all", str(total.total()), *(str(total[k] or "") for k in KINDS)])
+    share = f"{100 * total['all'] / max(1, total.total()):.0f} %"
+    last = f"All expected sketches are ours in {total['all']} of {total.total()} cases ({share})."
+    return f"{table(['tests', 'cases', *KINDS], lines)}\n\n{last}"
 
 
 class Case:
@@ -98,7 +111,7 @@ def _cases_of(test: ast.FunctionDef, top: Mapping[str, Definition]) -> Iterator[
             case ast.Name(id=name) if name in known and known[name] != test:
                 return text_of(known[name], given)
             case ast.Call(func=ast.Name(id=name), keywords=keywords) if isinstance(known.get(name), ast.FunctionDef):
-                return _returned(known[name], {k.arg or "": k.value for k in keywords})
+                return returned(known[name], {k.arg or "": k.value for k in keywords})
         return None
 
     before: str | None = None
@@ -114,10 +127,10 @@ def _cases_of(test: ast.FunctionDef, top: Mapping[str, Definition]) -> Iterator[
                 yield Case(test.name, before, found)
             case ast.keyword(arg="expected_mods", value=ast.Constant(value=None)):
                 yield Case(test.name, before, None)
-            case ast.keyword(arg="rhs", value=value) if (found_text := text(value)) is not None:
-                yield Case(test.name, before, [found_text])
-            case ast.Call(func=ast.Name("assert_structural_equal"), args=[_, after]) if text(after) is not None:
-                yield Case(test.name, text(after), None)
+            case ast.keyword(arg="rhs", value=value) if (after := text(value)) is not None:
+                yield Case(test.name, before, [after])
+            case ast.Call(func=ast.Name("assert_structural_equal"), args=[_, x]) if (after := text(x)) is not None:
+                yield Case(test.name, before or after, [after])
             case ast.Call(func=ast.Attribute(attr="assert_structural_equal"), args=[ast.Name(id="mod"), _]):
                 yield Case(test.name, before, None)
             case ast.Assert(test=ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr="insts"))):
@@ -137,7 +150,7 @@ def _parameters(test: ast.FunctionDef) -> dict[str, ast.expr]:
     return found
 
 
-def _returned(maker: Definition, given: Mapping[str, ast.expr]) -> str | None:
+def returned(maker: Definition, given: Mapping[str, ast.expr]) -> str | None:
     """The program that a function returns for some arguments."""
     done = _Given(given).visit(ast.parse(ast.unparse(maker)).body[0])
     return next((text_of(s, {}) for s in done.body if isinstance(s, ast.FunctionDef)), None)
@@ -221,9 +234,9 @@ class _View:
                 copies = len(inner) == 1 and isinstance(inner[0], tuple) and inner[0][0] == "copy"
                 if "Idx" in kind or kind.startswith("vthread"):
                     return inner if copies else [(kind, *inner)]
-                depth = _stages(dict(s.annotations))
-                if depth > 1:
-                    return [("pipeline", depth, *inner)]
+                pipeline = _pipeline(dict(s.annotations))
+                if pipeline is not None:
+                    return [(*pipeline, *inner)]
                 # a loop around one thing is only a size; around several it says that they share it
                 return inner if len(inner) <= 1 else [("loop", *inner)]
             case Block():
@@ -241,10 +254,14 @@ class _View:
         return ("copy" if "shared" in (*written, *read) else "block", written, read)
 
 
-def _stages(annotations: Mapping[str, object]) -> int:
-    """The versions of what a loop copies ahead: ours counts them, TVM numbers the iterations between."""
-    ours, theirs = annotations.get(STAGES), annotations.get("software_pipeline_stage")
-    return ours if isinstance(ours, int) else max(theirs) + 1 if isinstance(theirs, tuple) else 1
+def _pipeline(annotations: Mapping[str, object]) -> Skeleton | None:
+    """How many stages a pipelined loop has, and whether its copies are asynchronous."""
+    match annotations.get(STAGES), annotations.get("software_pipeline_stage"):
+        case int(stages), _:
+            return ("pipeline", stages, annotations.get(COPY) == "cp_async")
+        case _, tuple(numbers):  # TVM numbers the iterations by which a statement lags behind.
+            return ("pipeline", max(numbers) + 1, "software_pipeline_async_stages" in annotations)
+    return None
 
 
 def skeleton(program: Program, on_cpu: bool) -> Skeleton:

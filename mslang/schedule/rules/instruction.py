@@ -1,4 +1,4 @@
-"""Tiling around an instruction: its tile is split off a block, the rest is tiled as any block, and then it is put in."""
+"""Tiling around an instruction: its tile is split off a block, the rest is tiled as any block, then it is put in."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from mslang.schedule.rules.gpu.tiling import ASYNC, operands
 from mslang.schedule.rules.instruction import first_reduction
 from mslang.schedule.rules.mapping import map_loops
 from mslang.schedule.rules.multi_level import needs_tiling
-from mslang.schedule.rules.nests import attempt, block_handle, block_of, do, draw, handle, loops_around
+from mslang.schedule.rules.nests import attempt, block_handle, block_of, do, draw, handle
 from mslang.schedule.rules.rule import legal
 from mslang.schedule.session import Session
 from mslang.transform.analysis.axes import axis_loops
