@@ -84,7 +84,10 @@ LIBRARY: Mapping[str, Signature] = MappingProxyType(
             "multi_level_tiling_tensor_core", Param("max_innermost", Kind.INT, 4, keyword=True), gives=Kind.NOTHING
         ),
         "std.rules.gpu_tiling": _function(
-            "gpu_tiling", Param("max_innermost", Kind.INT, 64, keyword=True), gives=Kind.NOTHING
+            "gpu_tiling",
+            Param("max_innermost", Kind.INT, 64, keyword=True),
+            Param("intrin", Kind.STR, "", keyword=True),
+            gives=Kind.NOTHING,
         ),
         "std.rules.cross_thread_reduction": _function(
             "cross_thread_reduction",
@@ -107,7 +110,9 @@ LIBRARY: Mapping[str, Signature] = MappingProxyType(
         "std.tensor.tensorize_mapping": _function(
             "tensorize_mapping", Param("block", Kind.BLOCK), Param("intrin", Kind.INTRIN), gives=Kind.LOOP
         ),
-        "std.tiling.multi_level": _function("multi_level", Param("structure", Kind.STR), gives=Kind.RULE),
+        "std.tiling.multi_level": _function(
+            "multi_level", Param("structure", Kind.STR), Param("intrin", Kind.STR, "", keyword=True), gives=Kind.RULE
+        ),
     }
 )
 """Signatures by the address of the `mslang.sema.native.Native`."""

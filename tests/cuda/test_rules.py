@@ -14,13 +14,15 @@ import pytest
 from mslang.backend.cuda.nvcc import Nvcc
 from mslang.backend.reference import interpret
 from mslang.ir.expr import Const
-from mslang.ir.find import all_buffers
+from mslang.ir.find import all_buffers, blocks_of
+from mslang.ir.intrin import intrin_of
 from mslang.ir.program import For, Program
 from mslang.kernel import Allocate
 from mslang.kernel.visit import walk as kernel_statements
 from mslang.schedule.replay import replay
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.gpu.auto_bind import unbound_blocks
+from mslang.schedule.rules.gpu.tiling import GpuTiling
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Illegal
 from mslang.sema.program import parse_program
@@ -73,12 +75,20 @@ PROGRAMS: Mapping[str, str] = {
     " block mm[i: 32, j: 32 | k: 64] { C[i, j] += i32(A[i, k]) * i32(B[k, j]) } }",
     "sum": "program sum(A: f32[300], out B: f32[]) { block b[| i: 300] { B[] += A[i] } }",
 }
+BYTES: Mapping[str, str] = {
+    "dense": "program dense(X: i8[32, 64], W: i8[32, 64], out C: i32[32, 32]) {"
+    " block mm[i: 32, j: 32 | k: 64] { C[i, j] += i32(X[i, k]) * i32(W[j, k]) } }",
+    "odd": "program odd(X: i8[32, 62], W: i8[32, 62], out C: i32[32, 32]) {"
+    " block mm[i: 32, j: 32 | k: 62] { C[i, j] += i32(X[i, k]) * i32(W[j, k]) } }",
+}
+"""Products for `dp4a`, which no set of rules has."""
 OF_LIBRARY = ("softmax.softmax", "layer_norm.layer_norm", "reduce.row_sum", "reduce.argmax", "transpose.transpose")
 
 
 @cache
 def program(name: str) -> Program:
-    return parse_program(PROGRAMS[name]) if name in PROGRAMS else workload(name)
+    text = (PROGRAMS | BYTES).get(name)
+    return workload(name) if text is None else parse_program(text)
 
 
 @cache
@@ -153,6 +163,23 @@ def test_products_of_short_types_are_made_by_tensor_cores(name: str) -> None:
         assert scopes == {"global", "shared.dyn", f"{unit}.a", f"{unit}.b", f"{unit}.acc"}
         made_here = [b for b in all_buffers(sketch.program).values() if b.scope == "global"]
         assert len(made_here) == len(program(name).params), "operands and results are laid out on the way"
+
+
+def by_dp4a(name: str, target: Target = SM_80) -> list[Sketch]:
+    rule = GpuTiling(intrin="std.cuda.dot.dp4a_s8s8s32")
+    return list(automatic_space(program(name), target, (rule,), postprocessors=()).sketches())
+
+
+def test_an_intrinsic_computes_the_innermost_tiles() -> None:
+    found = by_dp4a("dense")
+    assert [dict(s.structure) for s in found] == [{"gpu_tiling:mm": x} for x in ("plain", "async_3", "async_4")]
+    for s in found:
+        assert "dp4a_s8s8s32" in {intrin_of(b) for b in blocks_of(s.program.body)}
+    (only,) = by_dp4a("dense", PLAIN)
+    assert only.structure == ()
+    for name in ("odd", "gemm"):  # Four summands do not divide the sum; it is of another type.
+        (only,) = by_dp4a(name)
+        assert not only.trace.instructions
 
 
 def test_accumulators_are_stored_by_rows_of_tiles() -> None:
@@ -234,6 +261,11 @@ EMULATED = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @EMULATED
 def test_the_emitted_source_computes_what_the_program_says() -> None:
     check_emitted(NAMES, lambda name: [*sketches(name)[:1], *sketches(name)[1:][-1:]], 1)
+
+
+@EMULATED
+def test_the_emitted_source_of_tiles_of_an_intrinsic_computes_what_the_program_says() -> None:
+    check_emitted(["dense"], by_dp4a, 4)
 
 
 @EMULATED

@@ -16,6 +16,7 @@ from mslang.ir.expr import Const
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
+from mslang.schedule.rules.instruction import divides, looped_axes, put_in, split_off
 from mslang.schedule.rules.nests import block_handle, block_of, do, draw, handle, loops_around, own_loop
 from mslang.schedule.rules.rule import apply_rule, apply_rules, blocks_given, legal
 from mslang.schedule.session import Session
@@ -35,15 +36,21 @@ class MultiLevelTiling(msgspec.Struct, frozen=True):
 
     `structure` has a letter for each level, S for the spatial and R for the reduction loops. Where results leave the
     tile is structure: `apart`, or at the first or second level, computed on by the next block or copied out. The tile
-    of an axis has the address `multi_level:block/axis`.
+    of an axis has the address `multi_level:block/axis`. With `intrin`, the name of an intrinsic of the library, only
+    blocks whose loops are whole tiles of it are tiled, and it computes their innermost tiles.
+
+    Source: MetaSchedule, `MultiLevelTiling` and `MultiLevelTilingWithIntrin`.
     """
 
     structure: str
+    intrin: str = ""
     name: str = "multi_level"
 
     def applies(self, it: Interpreter, block: Block) -> bool:
-        """Whether the block is a reduction with reuse."""
-        return needs_tiling(it.session.program, block)
+        """Whether the block is a reduction with reuse, and the intrinsic serves it."""
+        if not needs_tiling(it.session.program, block):
+            return False
+        return not self.intrin or divides(it.session, block, self.intrin)
 
     def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
         """Where results may leave the tile; they are complete only before a reduction is split."""
@@ -52,7 +59,13 @@ class MultiLevelTiling(msgspec.Struct, frozen=True):
 
     def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
         """Split and reorder the loops, then place the results."""
-        _tile(it.session, block, self.structure, alternative)
+        session, prefix = it.session, f"{self.name}:{block.name}"
+        if not self.intrin:
+            _tile(session, block, prefix, self.structure, alternative)
+            return
+        tile = split_off(session, block, self.intrin)
+        _tile(session, block_of(session, tile), prefix, self.structure, alternative)
+        put_in(session, tile, self.intrin)
 
 
 APART = "apart"
@@ -63,9 +76,11 @@ def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, ob
     """`std.tiling.multi_level(structure)`: tile the blocks that profit from it, or those given.
 
     Raises:
-        ScheduleError: MS203, the structure does not consist of the letters `S` and `R`, or an argument is no block.
+        ScheduleError: MS203, the structure does not consist of the letters `S` and `R`, or an argument is no block;
+            MS101, there is no such intrinsic.
     """
-    *blocks, structure = (*args, *kwargs.values()) or (None,)
+    intrin = str(kwargs.get("intrin", ""))
+    *blocks, structure = (*args, *(x for name, x in kwargs.items() if name != "intrin")) or (None,)
     if not isinstance(structure, str) or not structure or set(structure) - {"S", "R"} or structure[0] != "S":
         raise ScheduleError(
             problem(
@@ -75,7 +90,7 @@ def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, ob
                 help='for CPUs: `multi_level("SSRSRS")`',
             )
         )
-    rule = MultiLevelTiling(structure)
+    rule = MultiLevelTiling(structure, intrin)
     named = blocks_given("multi_level", blocks)
     if not named:
         apply_rules(it, (rule,))
@@ -102,10 +117,12 @@ def needs_tiling(program: Program, block: Block, dynamic: bool = False) -> bool:
     return any(wide - {v for x in r.ranges for v in free_vars(x.start)} for r in block.reads if r.buffer != written)
 
 
-def _tile(session: Session, block: Block, structure: str, results: str) -> None:
-    prefix = f"multi_level:{block.name}"
+def _tile(session: Session, block: Block, prefix: str, structure: str, results: str) -> None:
     levels: dict[str, list[list[Handle]]] = {k: [[] for _ in range(structure.count(k))] for k in "SR"}
+    looped = looped_axes(session, block)
     for axis in block.axes:
+        if axis.name not in looped:  # The tile of an instruction covers it.
+            continue
         kind = "S" if axis.kind == "spatial" else "R"
         loop = session.axis(block_handle(session, block.name), axis.name)
         n = structure.count(kind)

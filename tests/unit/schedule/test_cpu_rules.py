@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from mslang.api.kernels import build
+from mslang.diagnostics import MsError
 from mslang.ir.find import blocks_of
+from mslang.ir.intrin import intrin_of
 from mslang.ir.program import For, Program
 from mslang.ir.visit import walk
 from mslang.schedule.replay import space_of_text
@@ -172,6 +174,34 @@ def test_tiled_blocks_and_outputs_stay() -> None:
     }""")
     (s,) = sketches(p, MultiLevelTiling("SRS"), RandomComputeLocation())[:1]
     assert all(not a.startswith("compute_location") for a, _ in s.structure)
+
+
+PACKED = """program p(X: u8[4, {k}], W: i8[2, {f}, {lanes}, 4], out Y: i32[4, 2, {lanes}]) {{
+    block mm[i: 4, o: 2, b: {lanes} | f: {f}, q: 4] {{ Y[i, o, b] += i32(X[i, f * 4 + q]) * i32(W[o, f, b, q]) }}
+}}"""
+
+
+def test_an_intrinsic_computes_the_innermost_tiles() -> None:
+    rule = MultiLevelTiling("SSRSRS", "std.cpu.dot.u8s8_vnni")
+    found = sketches(parse_program(PACKED.format(k=8, f=2, lanes=16)), rule)
+    assert [dict(s.structure)["multi_level:mm"] for s in found] == ["apart", "level_1", "level_2"]
+    for s in found:
+        assert [intrin_of(b) for b in blocks_of(s.program.body) if intrin_of(b) is not None] == ["u8s8_vnni"]
+
+
+def test_blocks_of_which_an_intrinsic_computes_no_whole_tiles_stay() -> None:
+    rule = MultiLevelTiling("SSRSRS", "std.cpu.dot.u8s8_vnni")
+    whole = "program p(X: u8[4], W: i8[16, 4], out Y: i32[16]) {"
+    for text in (
+        PACKED.format(k=8, f=2, lanes=24),
+        PACKED.format(k=8, f=2, lanes=16).replace("u8", "i32"),
+        whole + "block mm[b: 16 | q: 4] { Y[b] += i32(X[q]) * i32(W[b, q]) } }",
+    ):
+        (s,) = sketches(parse_program(text), rule)
+        assert not s.trace.instructions
+    unknown = MultiLevelTiling("SSRSRS", "std.cpu.dot.u8s8")
+    with pytest.raises(MsError, match="there is no intrinsic"):
+        automatic_space(parse_program(PACKED.format(k=8, f=2, lanes=16)), GENERIC, (unknown,)).sample(0)
 
 
 # ------------------------------------------------------------------ parallel, vectors, unrolling

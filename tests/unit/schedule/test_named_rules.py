@@ -285,6 +285,33 @@ def test_every_rule_of_a_set_has_a_name_of_its_own_in_the_library() -> None:
         assert set(names) <= known & set(CALLS)
 
 
+@pytest.mark.parametrize(
+    ("text", "call", "machine"),
+    [
+        (
+            "program p(X: u8[4, 8], W: i8[2, 2, 16, 4], out Y: i32[4, 2, 16]) { block b[i: 4, o: 2, j: 16 | f: 2, q: 4]"
+            " { Y[i, o, j] += i32(X[i, f * 4 + q]) * i32(W[o, f, j, q]) } }",
+            'std.tiling.multi_level("SSRSRS", intrin = "std.cpu.dot.u8s8_vnni")',
+            AVX512,
+        ),
+        (
+            "program p(X: i8[32, 64], W: i8[32, 64], out Y: i32[32, 32]) { block b[i: 32, j: 32 | k: 64]"
+            " { Y[i, j] += i32(X[i, k]) * i32(W[j, k]) } }",
+            'std.rules.gpu_tiling(intrin = "std.cuda.dot.dp4a_s8s8s32")',
+            SM_80,
+        ),
+    ],
+)
+def test_rules_for_tiling_take_an_intrinsic_by_its_name(text: str, call: str, machine: Target) -> None:
+    def made(call: str) -> Space:
+        return space_of(load("p.ms", f"{text} space s for p = {call}"), "s", world=World(machine=machine))
+
+    found = list(made(call).sketches())
+    assert len(found) == 3 and all("tensorize" in {i.op for i in s.trace.instructions} for s in found)
+    with pytest.raises(MsError, match=r"there is no intrinsic `std\.lost\.dot`"):
+        made(re.sub(r'intrin = "[^"]*"', 'intrin = "std.lost.dot"', call)).sample(0)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_every_rule_of_a_set_is_applied_by_its_name(name: str) -> None:
     program, call, machine = CALLS[name]

@@ -19,9 +19,10 @@ from mslang.schedule.rules.gpu.fetch import cooperative_fetch, require_shared_me
 from mslang.schedule.rules.gpu.machine import CP_ASYNC, TENSOR_CORES, capability, most_threads, shared_memory, warp
 from mslang.schedule.rules.gpu.steps import BYTES, fused, handle_of, unsuitable
 from mslang.schedule.rules.gpu.tiling import ASYNC, operands
+from mslang.schedule.rules.instruction import first_reduction
 from mslang.schedule.rules.mapping import map_loops
 from mslang.schedule.rules.multi_level import needs_tiling
-from mslang.schedule.rules.nests import attempt, block_handle, block_of, do, draw, handle, loops_around
+from mslang.schedule.rules.nests import attempt, block_handle, block_of, do, draw, handle
 from mslang.schedule.rules.rule import legal
 from mslang.schedule.session import Session
 from mslang.transform.analysis.axes import axis_loops
@@ -210,9 +211,8 @@ class TensorCores(msgspec.Struct, frozen=True):
             do(session, "tensorize", fragment, family.address(load))
             cooperative_fetch(session, copy, k0, threads, f"{prefix}/{buffer}")
             do(session, "storage_align", copy, axis=-2, factor=2 * family.vector, offset=family.vector)
-        reduced = [s.var for s in loops_around(session.program, block_of(session, tile))]
-        first = _first_reduction(session.program, block_of(session, tile), reduced)
-        (zero,) = do(session, "decompose_reduction", tile, handle(session, first))
+        first = handle(session, first_reduction(session, block_of(session, tile)))
+        (zero,) = do(session, "decompose_reduction", tile, first)
         do(session, "tensorize", zero, family.address(family.fill))
         do(session, "tensorize", tile, family.address(product))
         if stages > 1:
@@ -353,8 +353,3 @@ def _tile_axes(outer: Block) -> tuple[str, str, str]:
     m = next(a for a in spatial if a in left)
     n = next(a for a in spatial if a != m)
     return m, n, next(a for a in counted if kinds[a] == "reduce")
-
-
-def _first_reduction(program: Program, block: Block, loops: Sequence[str]) -> str:
-    reduced = {v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding)}
-    return next(v for v in loops if v in reduced)

@@ -15,6 +15,7 @@ from mslang.schedule.handles import Handle
 from mslang.schedule.rules.gpu.fetch import cooperative_fetch, require_shared_memory, staged_bytes
 from mslang.schedule.rules.gpu.machine import CP_ASYNC, capability, most_threads, registers, shared_memory, warp
 from mslang.schedule.rules.gpu.steps import fused, handle_of
+from mslang.schedule.rules.instruction import divides, looped_axes, put_in, split_off
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.schedule.rules.nests import block_handle, block_of, do, draw
 from mslang.schedule.rules.rule import legal
@@ -36,11 +37,12 @@ class GpuTiling(msgspec.Struct, frozen=True):
     loop of level `read_level`, results in registers under that of `write_level`. Where the target copies
     asynchronously, there is an alternative for each number of `stages`, in which the copies of later tiles run ahead.
     Of several reduction axes those of at most `window` iterations are not tiled, as those of a convolution's window.
-    Nor are axes that count groups: each block of threads works for one group.
+    Nor are axes that count groups: each block of threads works for one group. With `intrin`, the name of an intrinsic
+    of the library, only blocks whose loops are whole tiles of it are tiled, and it computes their innermost tiles.
 
     Decisions: `gpu_tiling:block/axis` (tiles), `gpu_tiling:block/buffer` (elements that a thread fetches at once).
 
-    Source: MetaSchedule, `MultiLevelTiling`.
+    Source: MetaSchedule, `MultiLevelTiling` and `MultiLevelTilingWithIntrin`.
     """
 
     name: str = "gpu_tiling"
@@ -53,10 +55,13 @@ class GpuTiling(msgspec.Struct, frozen=True):
     write_level: int = 3
     write_scope: str = "local"
     stages: tuple[int, ...] = (3, 4)
+    intrin: str = ""
 
     def applies(self, it: Interpreter, block: Block) -> bool:
-        """Whether the block reuses what it reads, and no loop of it is bound yet."""
-        return needs_tiling(it.session.program, block)
+        """Whether the block reuses what it reads, no loop of it is bound yet, and the intrinsic serves it."""
+        if not needs_tiling(it.session.program, block):
+            return False
+        return not self.intrin or divides(it.session, block, self.intrin)
 
     def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
         """Plain copies, and asynchronous ones by their number of stages where the target has them."""
@@ -68,7 +73,8 @@ class GpuTiling(msgspec.Struct, frozen=True):
         """Tile, bind, and stage results and operands."""
         session = it.session
         prefix = f"{self.name}:{block.name}"
-        b = block_handle(session, block.name)
+        b = split_off(session, block, self.intrin) if self.intrin else block_handle(session, block.name)
+        block = block_of(session, b)
         # Copies are made while every axis is one loop: then what they hold is the whole buffer, which needs no proof.
         (results,) = do(session, "cache_write", b, handle_of(session, block.writes[0].buffer), self.write_scope)
         staged = [
@@ -96,14 +102,18 @@ class GpuTiling(msgspec.Struct, frozen=True):
         require_shared_memory(session, sizes, stages, shared_memory(it.machine))
         for buffer, copy in staged:
             cooperative_fetch(session, copy, place, fetchers, f"{prefix}/{buffer}")
+        if self.intrin:
+            put_in(session, b, self.intrin)
         if stages > 1:
             do(session, "pipeline", place, stages=stages, copy="cp_async")
 
     def _tiled(self, session: Session, b: Handle, block: Block, prefix: str, whole: bool) -> list[list[Handle]]:
         """The loops of each letter of the structure, in its order."""
         levels: list[list[Handle]] = [[] for _ in self.structure]
-        kept, groups = self._windows(block, whole), _groups(block)
+        kept, groups, looped = self._windows(block, whole), _groups(block), looped_axes(session, block)
         for axis in block.axes:
+            if axis.name not in looped:  # The tile of an instruction covers it.
+                continue
             letter = "S" if axis.kind == "spatial" else "R"
             places = [k for k, x in enumerate(self.structure) if x == letter]
             loop = session.axis(b, axis.name)

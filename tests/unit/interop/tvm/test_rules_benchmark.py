@@ -45,6 +45,12 @@ def test_keeps():
 
 def test_of_something_else():
     assert stages is not inlined
+
+
+def test_stays():
+    mod = inlined
+    (sch,) = generate_design_space(mod=mod)
+    assert not sch.trace.simplified(remove_postproc=True).insts
 """
 SUMS = """
 def product(a: T.Buffer((4, 512), "float32"), b: T.Buffer((512, 4), "float32"), c: T.Buffer((4, 4), "float32")):
@@ -77,6 +83,26 @@ def test_cpu_matmul():
 
     mod = te_workload.matmul(n=4, m=4, k=512)
     check_sketches(mod, sketches=actual, expected_mods=[whole, shared], expected_decisions=[[], []])
+
+
+def pipelined(stage: int):
+    if stage == 0:
+        @T.prim_func(s_tir=True)
+        def copied(a: T.Buffer((64,), "float32"), c: T.Buffer((64,), "float32")):
+            c[0] = a[0]
+    else:
+        @T.prim_func(s_tir=True)
+        def copied(a: T.Buffer((64,), "float32"), c: T.Buffer((64,), "float32")):
+            for i in T.serial(64, annotations={"software_pipeline_stage": [0, stage - 2]}):
+                with T.sblock("copy"):
+                    v = T.axis.spatial(64, i)
+                    c[v] = a[v]
+    return copied
+
+
+def test_is_tiled_alone():
+    mod = pipelined(stage=3)
+    check_sketches(mod, sketches=actual, expected_mods=[pipelined(stage=4), pipelined(stage=5)])
 
 
 def test_made_by_tvm():
@@ -121,11 +147,20 @@ def test_cases_are_counted_by_what_is_found(
     benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], checkout: Path
 ) -> None:
     lines = printed(benchmark, monkeypatch, capsys, checkout)
-    cases = {row[2]: row[3] for row in ([x.strip() for x in line.split("|")] for line in lines[2:-1])}
+    cases = {row[2]: row[3] for row in ([x.strip() for x in line.split("|")] for line in lines[2 : lines.index("")])}
     assert cases["inlines"] == "all: 1 of 1 (ours: 1)" and cases["keeps"] == "none: 0 of 1 (ours: 1)"
     assert cases["cpu_matmul"].startswith("some: 1 of 2 (ours: ")
-    assert cases["made_by_tvm"].startswith("not read: ") and len(cases) == 4
-    assert lines[-1] == "1 of 3 cases with all sketches, 1 with some; 1 cannot be read"
+    assert cases["made_by_tvm"].startswith("not read: ('schedule_rule_add_rfactor', ")
+    assert cases["of_something_else"] == "not read: it states no programs"
+    assert cases["stays"] == "all: 1 of 1 (ours: 1)"
+    assert cases["is_tiled_alone"].startswith("none: 0 of 2 ") and len(cases) == 7
+    rows = [[x.strip() for x in line.split("|")][1:-1] for line in lines[lines.index("") + 3 : -2]]
+    assert rows == [
+        ["add_rfactor", "3", "", "1", "1", "1"],
+        ["auto_inline", "4", "2", "", "1", "1"],
+        ["all", "7", "2", "1", "2", "2"],
+    ]
+    assert lines[-1] == "All expected sketches are ours in 2 of 7 cases (29 %)."
 
 
 def test_one_case_alone_and_what_it_lacks(
@@ -133,7 +168,7 @@ def test_one_case_alone_and_what_it_lacks(
 ) -> None:
     lines = printed(benchmark, monkeypatch, capsys, checkout, "--only", "inline:test_keeps", "--verbose")
     assert lines[0] == "--- test_keeps: expected" and lines[2].strip() == "ours"
-    assert lines[-1] == "0 of 1 cases with all sketches, 0 with some; 0 cannot be read"
+    assert lines[-1] == "All expected sketches are ours in 0 of 1 cases (0 %)."
 
 
 def test_without_tests_of_schedule_rules_nothing_is_counted(
@@ -146,8 +181,17 @@ def test_without_tests_of_schedule_rules_nothing_is_counted(
 def test_scopes_that_tests_put_in_are_left_out(benchmark: ModuleType) -> None:
     test = next(s for s in ast.parse(SUMS).body if isinstance(s, ast.FunctionDef) and s.name == "test_cpu_matmul")
     shared = next(s for s in test.body if isinstance(s, ast.FunctionDef) and s.name == "shared")
-    text = benchmark.text_of(SUMS, shared)
-    assert text.startswith("@T.prim_func(s_tir=True)\ndef shared(") and 'scope="shared")' in text
+    text = benchmark.text_of(shared, {})
+    assert text.startswith("@T.prim_func(s_tir=True)\ndef shared(") and "scope='shared')" in text
+
+
+def test_programs_that_a_function_returns_are_those_of_its_arguments(benchmark: ModuleType) -> None:
+    maker = next(s for s in ast.parse(SUMS).body if isinstance(s, ast.FunctionDef) and s.name == "pipelined")
+    for stage, depth in ((4, 3), (5, 4)):
+        text = benchmark.returned(maker, {"stage": ast.Constant(stage)})
+        (program,) = benchmark.parse(benchmark.HEADER + text)
+        assert benchmark.skeleton(program, False) == (("pipeline", depth, False, ("block", ("global",), ("global",))),)
+    assert "c[0] = a[0]" in benchmark.returned(maker, {"stage": ast.Constant(0)})
 
 
 def test_only_structure_counts(benchmark: ModuleType) -> None:
