@@ -81,6 +81,11 @@ class Call:
             if p.direction == "inout":
                 self._arrays[p.buffer.name][...] = self._inputs[p.buffer.name]
 
+    def run_once(self) -> None:
+        """Leave the outputs of one run on the inputs."""
+        self.restore()
+        self.bound.run()
+
 
 class Calls:
     """A kernel bound at several sizes, called as one: a run makes as many calls at each size as its weight says."""
@@ -107,6 +112,11 @@ class Calls:
         """Give parameters that are read and written their first contents back."""
         for call, _ in self._calls:
             call.restore()
+
+    def run_once(self) -> None:
+        """Leave at each size the outputs of one call on the inputs, whatever its weight."""
+        for call, _ in self._calls:
+            call.run_once()
 
 
 class _BoundCalls:
@@ -168,7 +178,8 @@ def time_call(call: Call | Calls, limits: Limits, backend: BackEnd[Any] | None) 
     """Time a kernel; afterwards its outputs are those of one run on the inputs."""
     if backend is not None and backend.time is not None:
         timing = backend.time(call.bound, limits, call.restore if call.in_place else None)
-        _run_once(call)
+        if call.in_place:
+            call.run_once()
         return timing
     with _sampler(call, limits) as sampler:
         return sampler.take()
@@ -234,7 +245,8 @@ def _turn(call: Call | Calls, limits: Limits, backend: BackEnd[Any] | None) -> I
             return Timing(tuple(x for t in timed for x in t.samples), timed[0].runs, cold=timed[0].cold)
 
         yield _Turn(measured, timing)
-        _run_once(call)
+        if call.in_place:
+            call.run_once()
         return
     with _sampler(call, limits) as sampler:
         runs = sampler.length()
@@ -266,15 +278,8 @@ def _sampler(call: Call | Calls, limits: Limits) -> Iterator[Sampler]:
             flush=_flush() if limits.cache == "cold" else None,
             share=_share,
         )
-        if call.in_place:
-            restore()
-            enter(1)
-
-
-def _run_once(call: Call | Calls) -> None:
     if call.in_place:
-        call.restore()
-        call.bound.run()
+        call.run_once()
 
 
 @lru_cache(maxsize=1)

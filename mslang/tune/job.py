@@ -201,7 +201,7 @@ def measured(job: MeasureJob, timer: Timer = time_call) -> Result:
     verified: list[Verification] = []
     for kind in (DENSE, SPARSE) if job.dense else (SPARSE,):
         call = bind(job.program, kernel, job.reference, kind)
-        call.bound.run()
+        call.run_once()
         found = call.check()
         if isinstance(found, Result):
             return msgspec.structs.replace(found, stages=job.built.stages)

@@ -11,6 +11,7 @@ import mslang as ms
 from mslang.backend.dispatch import DispatchKernel
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
+from mslang.tune.record import Outcome
 from tests.e2e.conftest import Run, json_lines
 
 TEXT = """program rows[M: dyn(1..40, buckets = [8])](A: f32[M, 8], B: f32[8, 16], out C: f32[M, 16]) {
@@ -145,6 +146,24 @@ def test_buckets_and_a_whole_range_are_tuned_from_python(tmp_path: Path) -> None
     (applied,) = ms.apply(program, ["db"], database=database)
     assert applied.by == "db" and [c.bucket.text for c in applied.cases] == ["M = 1..8"]
     check(ms.build(applied))
+
+
+IN_PLACE = """program doubled[M: dyn(1..40, buckets = [8])](inout X: f32[M, 8]) {
+    block c[i: M, j: 8] { X[i, j] = 2.0 * X[i, j] }
+}
+"""
+
+
+def test_what_works_in_place_is_verified_after_one_call_at_each_likely_size(tmp_path: Path) -> None:
+    # A size of weight 3 is called three times in a run that is timed: its outputs are then those of three calls.
+    found = ms.tune_all(
+        {"doubled": ms.parse(IN_PLACE).program("doubled")},
+        trials=2,
+        likely=[({"M": 5}, 3), ({"M": 7}, 1)],
+        workers=1,
+        database=tmp_path / "records.db",
+    )
+    assert set(found["doubled[M = 1..8]"].done.tally.outcomes) == {Outcome.MEASURED}
 
 
 def test_without_records_one_kernel_serves_all_sizes(tmp_path: Path) -> None:
