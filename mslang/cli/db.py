@@ -12,7 +12,7 @@ from mslang.cli.db_compare import comparison_arguments, count, diff
 from mslang.cli.db_selection import machine_key, warn_of_damage, workload_hashes
 from mslang.cli.db_transfer import export, import_rows, merge_stores, prune, transfer_arguments
 from mslang.cli.main import DONE, FINDINGS, add_extension
-from mslang.runtime.timing import Timing
+from mslang.runtime.timing import SLOW_CORE, Timing
 from mslang.target.machine import this_machine
 from mslang.tune.database import Database, keys_here
 from mslang.tune.mirrored import opened_to_read
@@ -197,10 +197,12 @@ def _measured(record: Record) -> str:
 def conditions(timing: Timing) -> str:
     """What is unusual about how a time was measured.
 
-    >>> conditions(Timing((1e-3,), 1, core=0.75, cold=True))
-    'cold caches, core at 75 %'
+    >>> conditions(Timing((1e-3,), 1, core=0.75, cold=True, alone=0.6))
+    'cold caches, core at 75 %, 60 % of a core'
     """
     said = ["cold caches"] if timing.cold else []
-    if timing.slow_core and timing.core is not None:
+    if timing.core is not None and timing.core < SLOW_CORE:
         said.append(f"core at {100 * timing.core:.0f} %")
+    if timing.shared_core and timing.alone is not None:
+        said.append(f"{100 * timing.alone:.0f} % of a core")
     return ", ".join(said)

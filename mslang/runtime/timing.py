@@ -14,6 +14,9 @@ from msgspec.structs import replace
 SLOW_CORE = 0.9
 """A core counts as slow below this share of the best rate known of it."""
 
+ALONE = 0.85
+"""A thread with this share of its core has it to itself: the loop that tells so is short, and its clock coarse."""
+
 _NORMAL = 1.4826 * 1.2533
 """Standard deviation over median absolute deviation, times error of a median over that of a mean."""
 
@@ -74,8 +77,14 @@ class Timing(msgspec.Struct, frozen=True):
 
     @property
     def slow_core(self) -> bool:
-        """Whether the core ran so far below its best that the time is of less worth, although it is normalised."""
-        return self.core is not None and self.core < SLOW_CORE
+        """Whether the core ran so far below its best, or another program had so much of it, that the time is of less
+        worth, although it is normalised."""
+        return (self.core is not None and self.core < SLOW_CORE) or self.shared_core
+
+    @property
+    def shared_core(self) -> bool:
+        """Whether another program had a part of the core."""
+        return self.alone is not None and self.alone < ALONE
 
     @property
     def min(self) -> float:

@@ -17,10 +17,7 @@ from msgspec.structs import replace
 from mslang.runtime.core_speed import Speed
 from mslang.runtime.disturbance import Disturbance, disturbance
 from mslang.runtime.sharing import ENOUGH, PATIENCE
-from mslang.runtime.timing import Limits, Timing, median_error
-
-ALONE = 0.85
-"""A sample is disturbed if this thread had less than this share of its core before or after it."""
+from mslang.runtime.timing import ALONE, Limits, Timing, median_error
 
 STARVED = 0.9
 """A sample is disturbed if the process had fewer cores than this share of what it had in another one."""

@@ -52,6 +52,8 @@ def summary(done: Finished, scale: Scale, database: str, places: Sequence[str] =
         lines.append(f"peak      {scale.peak / 1e9:.4g} GFLOP/s ({scale.dtype}), {scale.basis}")
     if scale.speed(timing) < SLOW_CORE:
         lines.append(f"note      the processor ran at {100 * scale.speed(timing):.0f} % of its known speed meanwhile")
+    if timing.shared_core and timing.alone is not None:
+        lines.append(f"note      another program had {100 * (1 - timing.alone):.0f} % of the core meanwhile")
     checked = [f"{v.inputs} (largest error {v.max_error:.2g})" for v in done.best.result.verified]
     lines.append("verified  " + ", ".join([*checked] if done.confirmed else [*checked, "not measured again"]))
     lines.append(f"record    {done.best.id} in {database}")

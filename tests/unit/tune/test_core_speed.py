@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from mslang.runtime.core_speed import REMEMBERED, CoreSpeed, Speed, process_core_speed
-from mslang.runtime.timing import Limits, Timing
+from mslang.runtime.timing import ALONE, Limits, Timing
 from mslang.target.core_loops import CHAINS, STEPS, Pace, loops_text
 from mslang.target.known_loops import compiled
 from mslang.tune.patience import SLOW, speed_of
 from mslang.tune.record import Outcome, Result
-from mslang.tune.sampling import ALONE, Sampler, final_limits
+from mslang.tune.sampling import Sampler, final_limits
 from tests.unit.tune.test_sampling import LIMITS, RATE, Machine
 
 
@@ -122,7 +122,7 @@ def test_a_sample_beside_another_program_is_disturbed() -> None:
 def test_a_program_that_stays_is_told_by_the_share() -> None:
     machine = Beside(1e-3, lambda n: n > 0)
     timing = machine.timed(Limits(min_repeat=0.0005, enough=0.05))
-    assert timing.alone == 0.6 < ALONE and timing.median == pytest.approx(1.5e-3)
+    assert timing.alone == 0.6 < ALONE and timing.slow_core and timing.median == pytest.approx(1.5e-3)
     assert speed_of(Result(Outcome.MEASURED, timing=timing)) == 0.6 < SLOW
 
 
@@ -137,4 +137,7 @@ def test_a_finalist_waits_longer_for_what_is_undisturbed() -> None:
 
 
 def test_where_nobody_knows_the_speed_no_share_is_known() -> None:
-    assert Sampler(lambda _: None, LIMITS).take().alone is None
+    machine = Machine(1e-3)
+    sampler = Sampler(machine.run, LIMITS, clock=lambda: round(machine.now * 1e9), busy=lambda: machine.busy)
+    timing = sampler.take()
+    assert timing.alone is None and timing.yardstick is None
