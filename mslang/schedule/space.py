@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import NamedTuple
 
 import msgspec
@@ -29,7 +30,7 @@ from mslang.schedule.decisions import (
     holds,
     shown,
 )
-from mslang.schedule.distribution import Number, objection
+from mslang.schedule.distribution import Number, Values, objection
 from mslang.schedule.events import Branched, Chosen, Event
 from mslang.schedule.instruction import Label, Value
 from mslang.schedule.memo import exact
@@ -41,6 +42,9 @@ from mslang.transform.registries import REGISTRY, Registry
 Recipe = Callable[[Session], str | None]
 """A recipe runs statements on a session, and returns the text that refers to what ran (a schedule with its
 arguments), or None if that is the space itself."""
+
+Objection = Callable[[Sketch, Values], str | None]
+"""Why a point of a sketch, given by the values of its numbers, is no candidate; None if it is one."""
 
 DRAWS = 1024
 """The maximal number of draws for one sample; each takes a fifth of a millisecond."""
@@ -146,6 +150,7 @@ class Space:
         self._registry = registry
         self._recipe = recipe
         self._root = _Node()
+        self._objection: Objection | None = None
         self.replays = 0
 
     def __repr__(self) -> str:
@@ -153,6 +158,15 @@ class Space:
 
     def _repr_html_(self) -> str:
         return page(f"space {self.name} of {self.program.name}", text=print_program(self.program))
+
+    def rejecting(self, objection: Objection) -> Space:
+        """The same space, with the structures known so far, in which points with an objection are no candidates.
+
+        Draws and replays ask for it, once the space's own constraints hold; structures and sketches are the same.
+        """
+        other = copy(self)
+        other._objection = objection
+        return other
 
     # ------------------------------------------------------------------ drawing
     def sample(self, seed: int, pins: Mapping[str, Value] | None = None, *, strict: bool = False) -> Candidate:
@@ -284,6 +298,10 @@ class Space:
                 )
             )
             return Rejection(lost.diagnostic.message, error=lost)
+        why = None if self._objection is None else self._objection(leaf.sketch, values)
+        if why is not None:
+            # Without open decisions there is no other point.
+            return Rejection(why, structure=leaf.structure, dead=not leaf.sketch.open)
         return Candidate(
             leaf.sketch.instantiate(values),
             leaf.sketch.trace_with(values),

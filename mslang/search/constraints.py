@@ -1,7 +1,7 @@
 """What a candidate must satisfy to be worth compiling, as conditions on arrays of decisions.
 
 These are the sketch's own guards and requirements, and the limits of the machine and of the size of the code, which are
-numbers of the sketch's summary.
+numbers of the sketch's summary. `LimitsOf` checks the limits for a single candidate.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from mslang.ir.expr import Expr
 from mslang.lower.summary import Summary, limits
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.batch.sketch_batch import ROWS, Evaluator
+from mslang.schedule.decisions import holds
+from mslang.schedule.distribution import Values
 from mslang.schedule.sketch import Sketch
 from mslang.search.summaries import summary_of
 from mslang.target.description import Target
@@ -94,18 +96,53 @@ def constraints_of(sketch: Sketch, target: Target) -> Constraints:
 
     Conditions that provably hold for all candidates are left out; so are limits on what is known only at the call.
     """
-    own = [
+    own = (
         *(Condition(g.question.condition, ELSEWHERE, g.answer) for g in sketch.guards),
         *(Condition(c.condition, c.why) for c in sketch.constraints),
-    ]
+    )
+    return Constraints(sketch, _open(own + _limits(sketch, target)))
+
+
+class LimitsOf:
+    """Says which limit of a machine a candidate exceeds, as `Constraints` does of many; of each sketch of a space the
+    limits are determined once.
+
+    Args:
+        target: the machine.
+
+    Example:
+        >>> space = automatic_space(program, target).rejecting(LimitsOf(target))
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._known: dict[object, tuple[Condition, ...]] = {}
+
+    def __call__(self, sketch: Sketch, values: Values) -> str | None:
+        """Why a point of a sketch is no candidate; None if it keeps all limits."""
+        key = sketch.structure, sketch.guards
+        if key not in self._known:
+            self._known[key] = _open(_limits(sketch, self._target))
+        return next((c.why for c in self._known[key] if not holds(c.expr, values)), None)
+
+
+def _limits(sketch: Sketch, target: Target) -> tuple[Condition, ...]:
+    """The limits of a machine for a sketch, those included that are estimates.
+
+    A schedule that leaves nothing open was written to be measured: what is only estimated does not reject it.
+    """
     summary = _summary(sketch, target)
     of_machine = () if summary is None else limits(summary, target)
-    conditions = own + [
+    return tuple(
         Condition(x.condition, f"{x.nest} needs more than {x.most} {x.what}")
         for x in of_machine
-        if not is_dynamic(x.condition)
-    ]
-    return Constraints(sketch, [c for c in dict.fromkeys(conditions) if not _always(c)])
+        if (x.hard or sketch.open) and not is_dynamic(x.condition)
+    )
+
+
+def _open(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
+    """The conditions that do not provably hold, each once."""
+    return tuple(c for c in dict.fromkeys(conditions) if not _always(c))
 
 
 def _always(condition: Condition) -> bool:

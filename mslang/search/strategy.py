@@ -11,6 +11,7 @@ import msgspec
 
 from mslang.schedule.instruction import Label, Value
 from mslang.schedule.space import Candidate, Space
+from mslang.search.constraints import LimitsOf
 from mslang.search.estimates import NO_MODELS, Models
 from mslang.target.description import Target
 
@@ -77,6 +78,10 @@ def never_legal(structure: Sequence[tuple[str, Label]], reason: str) -> str:
 class Problem(msgspec.Struct, frozen=True):
     """What a strategy searches.
 
+    Draws from `space` keep the limits of the machine, estimates of registers and code size included, so that all
+    strategies search the same candidates. Points that a strategy takes from `space.sketches()` it checks itself, by
+    `constraints_of` or `Leaves`.
+
     Args:
         space: the candidates.
         target: the machine.
@@ -96,6 +101,10 @@ class Problem(msgspec.Struct, frozen=True):
     stopped: Callable[[], bool] = lambda: False
     models: Models = NO_MODELS
     mutators: tuple[Mutator, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Leave out of the space what exceeds a limit."""
+        msgspec.structs.force_setattr(self, "space", self.space.rejecting(LimitsOf(self.target)))
 
 
 class Strategy(Protocol):
