@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -63,6 +64,15 @@ ON_REQUEST = (
     LIBRARY_CALLS,
 )
 """The groups of which extensions are loaded only from allowed packages."""
+
+
+@runtime_checkable
+class Function(Protocol):
+    """The kind of an extension that is called to make something, such as a strategy: a function or a class."""
+
+    def __call__(self, *args: Any, **named: Any) -> object:
+        """What it makes."""
+
 
 _ALLOWED: ContextVar[frozenset[str]] = ContextVar("allowed", default=frozenset())
 
@@ -115,14 +125,14 @@ def declared_points(group: str) -> tuple[EntryPoint, ...]:
     return tuple(p for points in declared(group).values() for p in points)
 
 
-def load(group: str, name: str, allowed: Collection[str], kind: type = object) -> object:
+def load(group: str, name: str, allowed: Collection[str], kind: type) -> object:
     """An extension by name, from an allowed package.
 
     Args:
         group: the group of entry points (`mslang.rules`).
         name: the entry point's name.
         allowed: the packages that may be loaded (`allowed()`: those that the user named).
-        kind: the type that it must have.
+        kind: the type that it must have (`Function` of what is called to make something).
 
     Raises:
         MsError: MS271, no package declares the name; MS272, its package is not allowed, and was not imported; MS212 or
@@ -187,7 +197,8 @@ def extension(group: str, name: str, kind: type) -> Extension | None:
     """The extension of a name, which must be a `kind`; None if no package declares one.
 
     A package that cannot be imported, an object of another kind, or a name that several packages claim give one
-    diagnostic each, and harm nothing else.
+    diagnostic each, and harm nothing else. A class counts as a `Function` only: it has the methods of its values, but
+    cannot stand for one.
     """
     points = declared(group).get(name, ())
     if not points:
@@ -209,15 +220,15 @@ def extension(group: str, name: str, kind: type) -> Extension | None:
         value = point.load()
     except Exception as failure:  # noqa: BLE001 - whatever a package does when imported is its fault, reported as one diagnostic
         return Extension(name, packages, problem=_broken(point, f"{type(failure).__name__}: {failure}"))
-    if not isinstance(value, kind):
-        why = f"`{point.value}` is not a {kind.__name__} but {_described(value)}"
-        return Extension(name, packages, problem=_broken(point, why))
+    if not isinstance(value, kind) or (isinstance(value, type) and kind is not Function):
+        expected = "a function or class" if kind is Function else _with_article(kind.__name__)
+        found = f"the class `{value.__name__}`" if isinstance(value, type) else _with_article(type(value).__name__)
+        return Extension(name, packages, problem=_broken(point, f"`{point.value}` is not {expected} but {found}"))
     return Extension(name, packages, value)
 
 
-def _described(value: object) -> str:
-    kind = type(value).__name__
-    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def _broken(point: EntryPoint, why: str) -> Diagnostic:

@@ -7,7 +7,7 @@ weights. Where TVM replays a trace for each mutant, these take columns of decisi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
@@ -181,10 +181,11 @@ def all_mutators() -> tuple[Mutator, ...]:
         MsError: MS212 or MS213, one cannot be loaded.
     """
     own: list[Mutator] = []
-    for found in loaded(GROUP, object, allowed()):
+    for found in loaded(GROUP, Mutator, allowed()):
         if found.problem is not None:
             raise MsError(found.problem)
-        own.append(cast(Mutator, found.value))
+        assert isinstance(found.value, Mutator)
+        own.append(found.value)
     return (*MUTATORS, *own)
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from mslang.diagnostics import MsError, problem
-from mslang.extensions import allowed, declared, load
+from mslang.extensions import Function, allowed, declared, load
 from mslang.search.evolutionary import Evolutionary
 from mslang.search.exhaustive import POINTS, Exhaustive
 from mslang.search.leaves import Leaves
@@ -70,7 +70,7 @@ def strategy_named(name: str) -> Factory:
     if name in STRATEGIES:
         return STRATEGIES[name]
     if name in declared(GROUP):
-        return cast(Factory, load(GROUP, name, allowed()))
+        return cast(Factory, load(GROUP, name, allowed(), Function))
     known = (*STRATEGIES, *declared(GROUP))
     raise MsError(
         problem(

@@ -34,11 +34,11 @@ def extensions_called() -> Iterator[tuple[str, Callback]]:
     Raises:
         MsError: MS212 or MS213, one of them cannot be loaded.
     """
-    for found in loaded(GROUP, object, allowed()):
+    for found in loaded(GROUP, Callback, allowed()):
         if found.problem is not None:
             raise MsError(found.problem)
-        if isinstance(found.value, Callback):
-            yield found.name, found.value
+        assert isinstance(found.value, Callback)
+        yield found.name, found.value
 
 
 class Guarded:

@@ -15,10 +15,10 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from mslang.diagnostics import Diagnostic, MsError, problem
-from mslang.extensions import allowed, declared, load
+from mslang.extensions import Function, allowed, declared, load
 from mslang.ir.program import Program
 from mslang.suggestions import did_you_mean
 from mslang.target.machine import this_machine
@@ -235,7 +235,13 @@ def require_file(name: str | os.PathLike[str], verb: str) -> None:
 def _own(kind: str, rest: str) -> Store:
     """A store of a kind that a package declares."""
     if kind in declared(DATABASES):
-        return cast("Store", cast("Callable[[str], object]", load(DATABASES, kind, allowed()))(rest))
+        make = load(DATABASES, kind, allowed(), Function)
+        assert isinstance(make, Function)
+        made = make(rest)
+        if isinstance(made, Store):
+            return made
+        why = f"it makes {made!r:.60}, which is not a Store"
+        raise MsError(problem("MS609", f"the extension `{kind}` makes no record store", why=why))
     known = (*KINDS, *declared(DATABASES))
     raise MsError(
         problem(

@@ -11,7 +11,7 @@ import msgspec
 
 from mslang.attribution import attributed
 from mslang.diagnostics import MsError, problem
-from mslang.extensions import allowed, declared, load
+from mslang.extensions import Function, allowed, declared, load
 from mslang.suggestions import did_you_mean
 
 GROUP = "mslang.task_schedulers"
@@ -124,9 +124,10 @@ def scheduler_named(name: str) -> TaskScheduler:
                 help=did_you_mean(name, known),
             )
         )
-    make = load(GROUP, name, allowed())
+    make = load(GROUP, name, allowed(), Function)
+    assert isinstance(make, Function)
     with attributed("task scheduler", make):
-        made = make() if callable(make) else make
+        made = make()
     if not isinstance(made, TaskScheduler):
         why = f"`next(tasks)` is missing: {type(made).__name__} is not a TaskScheduler"
         raise MsError(problem("MS546", f"the extension `{name}` makes no task scheduler", why=why))

@@ -88,7 +88,7 @@ def test_a_space_generator_that_gives_no_space(monkeypatch: pytest.MonkeyPatch) 
 
     program = ms.load(EXAMPLE / "rows.ms").program()
     monkeypatch.setattr(automatic, "declared", lambda group: {"broken": ()})
-    monkeypatch.setattr(automatic, "load", lambda group, name, allowed: lambda program, target: program)
+    monkeypatch.setattr(automatic, "load", lambda group, name, allowed, kind: lambda program, target: program)
     with pytest.raises(MsError, match="MS275"):
         automatic.space_named(program, ms.host(), "broken")
 

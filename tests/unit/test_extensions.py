@@ -32,7 +32,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_nothing_of_a_package_runs_unless_it_is_allowed(package: Path) -> None:
     with pytest.raises(MsError) as refused:
-        load(RULES, "number", allowed())
+        load(RULES, "number", allowed(), int)
     assert refused.value.diagnostic.code == "MS272"
     assert "--extension my-rules" in (refused.value.diagnostic.help or "")
     assert loaded(RULES, int, allowed()) == ()

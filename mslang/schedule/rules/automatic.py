@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mslang.diagnostics import MsError, problem
-from mslang.extensions import SPACES, allowed, declared, load
+from mslang.extensions import SPACES, Function, allowed, declared, load
 from mslang.ir.program import Program
 from mslang.schedule.interpret import Interpreter, World
 from mslang.schedule.rules.postprocess import Postprocessor, postprocess
@@ -75,14 +75,15 @@ def space_named(program: Program, machine: Target, name: str, *, module: Module 
         module: the program's file, whose rules annotations may name.
 
     Raises:
-        MsError: MS272, the generator's package is not allowed; MS273, there is no such set or generator, or the set
-            does not serve the target; MS275, the generator gives something else.
+        MsError: MS273, there is no such set or generator, or the set does not serve the target; MS272, the generator's
+            package is not allowed; MS212 or MS213, it cannot be loaded; MS275, it gives something else.
     """
     if name in SETS or name not in declared(SPACES):
         found = set_named(name, machine)
         return automatic_space(program, narrowed(machine, found), found.rules, postprocessors_of(found), module=module)
-    generator = load(SPACES, name, allowed())
-    made = generator(program, machine) if callable(generator) else generator
+    generator = load(SPACES, name, allowed(), Function)
+    assert isinstance(generator, Function)
+    made = generator(program, machine)
     if not isinstance(made, Space) or made.program != program:
         raise MsError(
             problem(

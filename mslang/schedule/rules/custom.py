@@ -145,10 +145,9 @@ def find_rule(it: Interpreter, name: str) -> Rule:
     if isinstance(found, Found) and isinstance(found.item, tree.Rule):
         return WrittenRule(ItemValue(found, name), name)
     if name in declared(RULES):
-        loaded = load(RULES, name, allowed())
-        if isinstance(loaded, Rule):
-            return loaded
-        raise MsError(problem("MS212", f"`{name}` of `{RULES}` cannot be used", why=f"it is {loaded!r}, not a rule"))
+        loaded = load(RULES, name, allowed(), Rule)
+        assert isinstance(loaded, Rule)
+        return loaded
     own = () if module is None else tuple(n for n in module.names if _is_rule(module.find(n)))
     known = (*given, *own, *declared(RULES))
     why = f"the rules known here are {', '.join(known)}" if known else "no rules are known here"

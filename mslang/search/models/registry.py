@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
-from mslang.extensions import allowed, declared, load
+from mslang.extensions import Function, allowed, declared, load
 from mslang.search.draft import Draft
 from mslang.search.estimates import Models
 from mslang.search.features.extractor import Extractor
@@ -129,7 +129,7 @@ def model_named(name: str | None = None) -> Chosen:
     if name in MODELS:
         return Chosen(MODELS[name])
     if name in declared(GROUP):
-        return Chosen(cast(Factory, load(GROUP, name, allowed())))
+        return Chosen(cast(Factory, load(GROUP, name, allowed(), Function)))
     known = (*MODELS, *declared(GROUP))
     raise MsError(
         problem(
