@@ -20,11 +20,17 @@ BOUNDED = re.compile(r"statements.*\.(elements|lines|bytes|reuse_bytes)\b")
 """Numbers that are upper bounds while decisions are open."""
 
 LOWERED = 8
-"""One of so many candidates is lowered as a concrete program."""
+"""One of so many candidates is lowered as a concrete program; in campaigns each is."""
 
 
-def agrees(sketch: Sketch, target: Target, draws: int) -> None:
+def agrees(sketch: Sketch, target: Target, draws: int, lowered: int = LOWERED) -> None:
     """Compare what arrays, single values and concrete lowering give for points that a search draws.
+
+    Args:
+        sketch: the sketch.
+        target: the machine.
+        draws: how many points; fewer where there are no more.
+        lowered: one of so many is lowered as a concrete program, too.
 
     All numbers of a summary are the same before and after, but for footprints of digits `x // n`, `x % n` of fused
     loops (`docs/summary.md` says why): before, they may be larger, never smaller.
@@ -42,7 +48,7 @@ def agrees(sketch: Sketch, target: Target, draws: int) -> None:
         assert sketch.violation(values) is None
         single = [evaluate(e, {}, plain) for _, e in before]
         assert [np.broadcast_to(c, (len(batch),))[k] for c in columns] == single, plain
-        if k % LOWERED:
+        if k % lowered:
             continue
         exact = list(numbers(summarize(lower_symbolic(sketch.instantiate(values), target), target)))
         assert [path for path, _ in before] == [path for path, _ in exact], plain

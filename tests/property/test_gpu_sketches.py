@@ -55,10 +55,10 @@ LIBRARY = sorted((Path(__file__).parents[2] / "stdlib" / "cuda").glob("*.ms"))
 DRAWN = [pytest.param(str(p), n, id=f"{p.stem}.{n}") for f in LIBRARY for p, n in sampled(f)]
 
 
-def agrees(sketch: Sketch, draws: int) -> None:
+def agrees(sketch: Sketch, draws: int, lowered: int = forms.LOWERED) -> None:
     """Compare all forms of a sketch that leaves something open."""
     if sketch.decisions:
-        forms.agrees(sketch, SM_80, draws)
+        forms.agrees(sketch, SM_80, draws, lowered)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -115,7 +115,7 @@ def test_the_copies_of_a_thread_are_known_and_vectors_are_limited() -> None:
 def test_all_sketches_for_gpus_mean_the_same_in_all_forms(name: str) -> None:
     program = parse_program(PROGRAMS[name]) if name in PROGRAMS else rules.program(name)
     for sketch in automatic_space(program, SM_80).sketches():
-        agrees(sketch, LONG)
+        agrees(sketch, LONG, lowered=1)
 
 
 @pytest.mark.campaign
@@ -123,11 +123,11 @@ def test_all_sketches_for_gpus_mean_the_same_in_all_forms(name: str) -> None:
 @pytest.mark.parametrize(("path", "name"), DRAWN)
 def test_drawn_schedules_of_the_library_mean_the_same_at_length(path: str, name: str) -> None:
     for sketch in space_of(load(path), name).sketches():
-        agrees(sketch, LONG)
+        agrees(sketch, LONG, lowered=1)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("keys", [128, 100])
 def test_attention_in_one_pass_means_the_same_for_many_draws(keys: int) -> None:
-    agrees(attention_in_one_pass(keys), LONG)
+    agrees(attention_in_one_pass(keys), LONG, lowered=1)

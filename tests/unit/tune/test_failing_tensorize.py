@@ -66,6 +66,6 @@ def test_the_search_goes_on(tmp_path: Path) -> None:
     # A candidate that is far slower than the best is not timed to the end.
     assert outcomes[Outcome.MEASURED] + outcomes[Outcome.CUT_OFF] == 4
     assert done.best is not None and done.confirmed
-    reasons = {outcome: why for outcome, why in done.tally.reasons}
+    reasons = dict(done.tally.reasons.keys())
     assert reasons[Outcome.ILLEGAL].startswith(REFUSED)
     assert "nonsense" in reasons[Outcome.COMPILE_ERROR]
