@@ -78,7 +78,7 @@ def test_decisions_that_depend_on_each_other_are_one_group() -> None:
     sketch = sketches("guarded")[0]
     assert [[d.address for d in g] for g in groups(sketch.decisions)] == [["tj"], ["ti", "inner"], ["w"]]
     numbering = numbering_of(sketch.decisions)
-    assert numbering is not None and not numbering.uniform and numbering.count == sum(vectors(sketch).values())
+    assert numbering is not None and numbering.strata is None and numbering.count == sum(vectors(sketch).values())
 
 
 # ------------------------------------------------------------------ neighbours
