@@ -54,8 +54,8 @@ class Numbering(msgspec.Struct, frozen=True):
     """The decision vectors of a sketch, numbered from 0 to `count - 1`; those that guards or constraints reject too,
     apart from the bounds that were given.
 
-    `strata`: ranges of numbers in which the distributions of the decisions give all vectors the same probability; None
-    if these are not known, or too many.
+    `strata`: parts of the numbers in which all vectors have the same probability by the distributions of the decisions;
+    None if these are not known, or too many.
     """
 
     layout: Layout
@@ -116,8 +116,8 @@ def numbering_of(decisions: Sequence[Decision], bounds: Sequence[Bound] = ()) ->
     known = [(d, s) for d, s in digits if s is not None]
     if len(known) < len(digits):
         return Numbering(layout, tuple(d for d, _ in digits), None)
-    known.sort(key=lambda x: (len(x[1]) > 1, not x[1].wide))
-    return Numbering(layout, tuple(d for d, _ in known), combined([(d.count, s) for d, s in known]))
+    known.sort(key=lambda x: (len(x[1]) > 1, x[1].single))  # so strata are single ranges where that can be
+    return Numbering(layout, tuple(d for d, _ in known), combined([s for _, s in known]))
 
 
 def _joined(bounds: Sequence[Bound]) -> list[list[Bound]]:

@@ -1,7 +1,7 @@
 """Points whose decisions have weights, in a random order without a table of earlier draws.
 
-The points of a structure are divided into *strata*: ranges of numbers whose points have the same probability, such as
-the points of one register tile. The draws are allocated to the strata by weight; within a stratum they follow a keyed
+The points of a structure are divided into *strata* of points with the same probability, such as those of one register
+tile. The draws are allocated to the strata by weight; within a stratum they follow a keyed
 permutation. So no point is drawn twice, and every point is drawn before the order ends.
 """
 
@@ -32,33 +32,62 @@ GOLDEN = 0x9E3779B97F4A7C15
 """The golden ratio's fraction, in units of 2**-64: the step between the places of two draws."""
 
 
+class Ranges(msgspec.Struct, frozen=True, eq=False):
+    """For each stratum a range of the numbers below `count`: `sizes` numbers from `starts` on."""
+
+    count: int
+    starts: Integers
+    sizes: Integers
+
+
 class Strata(msgspec.Struct, frozen=True, eq=False):
-    """Ranges of numbers, `sizes` numbers from `starts` on, and how probable each of the ranges is, up to a factor.
+    """Parts of the numbers in mixed radix, by the ranges that their digits have, the least significant digit first.
+
+    `weights`: how probable each is, whatever its size, up to a factor.
 
     Example:
         >>> whole(100).sizes
         array([100])
     """
 
-    starts: Integers
-    sizes: Integers
+    digits: tuple[Ranges, ...]
     weights: Floats
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self.sizes)
+        return len(self.weights)
 
     @property
-    def wide(self) -> bool:
-        """Whether there are several, some of more than one number."""
-        return len(self) > 1 and bool((self.sizes > 1).any())
+    def sizes(self) -> Integers:
+        """How many numbers each has."""
+        out = self.digits[0].sizes
+        for digit in self.digits[1:]:
+            out = out * digit.sizes
+        return out
+
+    @property
+    def single(self) -> bool:
+        """Whether each has one number only."""
+        return bool((self.sizes == 1).all())
+
+    def numbers(self, strata: Integers, places: Integers) -> Integers:
+        """The numbers at some places of some strata, row by row."""
+        *digits, last = self.digits
+        scale = 1
+        out: Integers | int = 0
+        for digit in digits:
+            sizes = digit.sizes[strata]
+            rest = places // sizes
+            out = out + scale * (digit.starts[strata] + places - rest * sizes)
+            scale, places = scale * digit.count, rest
+        return out + scale * (last.starts[strata] + places)
 
 
 def whole(count: int) -> Strata:
     """One stratum of all numbers below `count`."""
     import numpy as np
 
-    return Strata(np.zeros(1, np.int64), np.full(1, count, np.int64), np.ones(1))
+    return Strata((Ranges(count, np.zeros(1, np.int64), np.full(1, count, np.int64)),), np.ones(1))
 
 
 def of_weights(weights: Floats) -> Strata:
@@ -66,29 +95,34 @@ def of_weights(weights: Floats) -> Strata:
     import numpy as np
 
     n = len(weights)
-    return whole(n) if (weights == weights[:1]).all() else Strata(np.arange(n), np.ones(n, np.int64), weights)
+    if (weights == weights[:1]).all():
+        return whole(n)
+    return Strata((Ranges(n, np.arange(n), np.ones(n, np.int64)),), weights)
 
 
-def combined(digits: Sequence[tuple[int, Strata]]) -> Strata | None:
-    """The strata of numbers in mixed radix, the least significant digit first; None if there are more than `MOST`.
+def combined(parts: Sequence[Strata]) -> Strata | None:
+    """The strata of numbers whose digits are numbers of some strata; None if there are more than `MOST`.
 
-    A stratum is one range only where the digits of one stratum come first, then at most one that is `wide`, then those
-    with a stratum for each of their values; None if there are two wide digits.
-
-    Args:
-        digits: for each digit how many values it has, and their strata.
+    A digit that is not divided, or has one number in each stratum, makes one digit with the one before it: so strata of
+    a few decisions with weights are single ranges, if the digits that are not divided come first.
     """
     import numpy as np
 
-    out, radix = whole(1), 1
-    for count, strata in digits:
-        if len(out) * len(strata) > MOST or (len(out) > 1 and (strata.sizes > 1).any()):
+    first = Ranges(1, np.zeros(1, np.int64), np.ones(1, np.int64))
+    digits, weights = [first], np.ones(1)
+    for part in parts:
+        n, of = len(weights), len(part)
+        if n * of > MOST:
             return None
-        starts = out.starts + radix * strata.starts[:, None]
-        sizes = out.sizes * strata.sizes[:, None]
-        weights = out.weights * strata.weights[:, None]
-        out, radix = Strata(np.ravel(starts), np.ravel(sizes), np.ravel(weights)), radix * count
-    return out
+        digits = [Ranges(d.count, np.tile(d.starts, of), np.tile(d.sizes, of)) for d in digits]
+        own = [Ranges(d.count, np.repeat(d.starts, n), np.repeat(d.sizes, n)) for d in part.digits]
+        if part.single or (len(digits) == 1 and (digits[0].sizes == digits[0].count).all()):
+            low, high = digits.pop(), own.pop(0)
+            starts = low.starts + low.count * high.starts
+            own = [Ranges(low.count * high.count, starts, low.sizes * high.sizes), *own]
+        digits += own
+        weights = np.tile(weights, of) * np.repeat(part.weights, n)
+    return Strata(tuple(digits), weights)
 
 
 class Order:
@@ -114,8 +148,8 @@ class Order:
     def __init__(self, strata: Strata, seed: int) -> None:
         import numpy as np
 
-        self._strata = strata
-        self._permutations = Permutations(strata.sizes, seed)
+        self._strata, self._sizes = strata, strata.sizes
+        self._permutations = Permutations(self._sizes, seed)
         self._key = derive(seed, "strata")
         self._draws = 0
         self._used = np.zeros(len(strata), np.int64)
@@ -130,7 +164,7 @@ class Order:
         parts = [self._ready]
         found = len(self._ready)
         while found < n:
-            left = np.flatnonzero(self._used < self._strata.sizes)
+            left = np.flatnonzero(self._used < self._sizes)
             if not len(left):
                 break
             parts.append(self._block(left))
@@ -147,11 +181,11 @@ class Order:
         self._draws += BLOCK
         place, drawn = _places(stratum, len(self._strata))
         place += self._used[stratum]
-        there = place < self._strata.sizes[stratum]
-        self._used = np.minimum(self._used + drawn, self._strata.sizes)
+        there = place < self._sizes[stratum]
+        self._used = np.minimum(self._used + drawn, self._sizes)
         if not there.all():
             stratum, place = stratum[there], place[there]
-        return self._strata.starts[stratum] + self._permutations(stratum, place)
+        return self._strata.numbers(stratum, self._permutations(stratum, place))
 
     def _chosen(self, weights: Floats) -> Integers:
         """Which of some alternatives with these weights each of the next draws is."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from mslang.ir.expr import Choice, FreeTile
 from mslang.schedule.batch.layout import Layout, empty
 from mslang.schedule.decisions import Decision
-from mslang.search.strata import Strata
+from mslang.search.strata import Ranges, Strata
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,4 +77,4 @@ def strata_of(
         if weights is None:
             return None
         out = out * weights
-    return Strata(starts, sizes, out)
+    return Strata((Ranges(count, starts, sizes),), out)
