@@ -93,7 +93,7 @@ class Leaf:
 
     @cached_property
     def strata(self) -> Strata | None:
-        """The points that are drawn by number, without a table of earlier ones; None where draws are random."""
+        """The parts of the points, each of which is drawn in an order of its own; None where draws are random."""
         if self.numbering is None:
             return None
         return whole(self.numbering.count) if self.numbering.count <= EVENLY else self.numbering.strata

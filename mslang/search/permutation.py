@@ -73,7 +73,7 @@ class Permutations:
     Example:
         >>> which, numbers = np.array([0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 2])
         >>> Permutations(np.array([2, 3]), seed=1)(which, numbers)
-        array([1, 0, 1, 2, 0])
+        array([1, 0, 2, 0, 1])
     """
 
     def __init__(self, counts: NDArray[np.int64], seed: int) -> None:

@@ -1,8 +1,8 @@
 """Points whose decisions have weights, in a random order without a table of earlier draws.
 
 The points of a structure are divided into *strata* of points with the same probability, such as those of one register
-tile. The draws are allocated to the strata by weight; within a stratum they follow a keyed
-permutation. So no point is drawn twice, and every point is drawn before the order ends.
+tile. Draws are allocated to the strata by weight; within a stratum they follow a keyed permutation. So no point is
+drawn twice, and every point is drawn before the order ends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Ranges(msgspec.Struct, frozen=True, eq=False):
 class Strata(msgspec.Struct, frozen=True, eq=False):
     """Parts of the numbers in mixed radix, by the ranges that their digits have, the least significant digit first.
 
-    `weights`: how probable each is, whatever its size, up to a factor.
+    `weights`: the probability of each stratum as a whole, up to a common factor.
 
     Example:
         >>> whole(100).sizes
@@ -103,8 +103,8 @@ def of_weights(weights: Floats) -> Strata:
 def combined(parts: Sequence[Strata]) -> Strata | None:
     """The strata of numbers whose digits are numbers of some strata; None if there are more than `MOST`.
 
-    A digit that is not divided, or has one number in each stratum, makes one digit with the one before it: so strata of
-    a few decisions with weights are single ranges, if the digits that are not divided come first.
+    A digit that has one number in each stratum, or follows an undivided one, makes one digit with the one before it.
+    So the strata are single ranges if undivided digits come first, then at most one with more numbers in a stratum.
     """
     import numpy as np
 
@@ -128,13 +128,14 @@ def combined(parts: Sequence[Strata]) -> Strata | None:
 class Order:
     """The numbers of some strata in a random order, each once.
 
-    Draw `t` is at the place `key + t·φ` modulo 1 of the interval from 0 to 1, which the strata share by weight. So of
-    any run of draws each stratum gets its share within a few draws (a Weyl sequence; of all steps the golden ratio's
-    spreads best). It is the next number in the stratum's own permutation; where there is none, the draw gives none. The
-    strata that are used up are left out from the next block of draws on, so their weight passes to the others. How
-    many numbers are asked for at a time changes nothing.
+    Draw `t` is at the place `key + t·φ` modulo 1 of an interval that the strata share by weight. So of any run of draws
+    each stratum has its share, to within a few draws (a Weyl sequence; of all steps the golden ratio `φ` spreads the
+    places best). A draw gives the next number in the order of its stratum's permutation, or none if the stratum is used
+    up. From the next block of draws on, such strata have no part of the interval, so their weight passes to the others.
+    The order does not depend on how many numbers are asked for at a time.
 
-    Source: Knuth, The Art of Computer Programming, volume 3, 6.4 (Fibonacci hashing); Niederreiter 1992, chapter 3.
+    Source: Knuth, The Art of Computer Programming, volume 3, 6.4, theorem S; Niederreiter, Random Number Generation and
+    Quasi-Monte Carlo Methods, 1992, chapter 3.
 
     Args:
         strata: the numbers.
@@ -155,7 +156,7 @@ class Order:
         self._used = np.zeros(len(strata), np.int64)
         """How many numbers of each stratum were given."""
         self._ready = np.zeros(0, np.int64)
-        """The numbers of the last block that nobody asked for."""
+        """The numbers of the last block that were not asked for yet."""
 
     def take(self, n: int) -> Integers:
         """The next `n` numbers; fewer only where no more are left."""

@@ -180,6 +180,24 @@ def test_no_valid_point_is_lost_between_draws(name: str, evenly: int, n: int, mo
             leaf.restart()
 
 
+@pytest.mark.parametrize("name", ["small", "weighted"])
+def test_strata_are_as_probable_as_in_random_draws(name: str) -> None:
+    for sketch in sketches(name):
+        leaf, many = leaf_of(sketch), sketch.batch()
+        assert leaf.numbering is not None and leaf.numbering.strata is not None
+        strata = leaf.numbering.strata
+        stratum = np.repeat(np.arange(len(strata)), strata.sizes)
+        places = np.concatenate([np.arange(n) for n in strata.sizes])
+        keys = many.keys(leaf.numbering.rows(strata.numbers(stratum, places)))
+        assert len(strata) >= 6 and len(np.unique(keys)) == leaf.count
+        drawn = many.keys(many.draw(40_000, seed=3))
+        drawn = drawn[np.isin(drawn, keys)]
+        order = np.argsort(keys)
+        found = np.bincount(stratum[order[np.searchsorted(keys[order], drawn)]], minlength=len(strata))
+        share = strata.weights / strata.weights.sum()
+        assert (np.abs(found - len(drawn) * share) < 5 * (len(drawn) * share * (1 - share)) ** 0.5).all()
+
+
 def test_points_of_weighted_decisions_are_drawn_by_weight_within_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """As random draws of which those outside of the bounds are rejected, but that nothing is rejected."""
     monkeypatch.setattr(leaves_module, "EVENLY", 0)
