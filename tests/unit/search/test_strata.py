@@ -190,6 +190,7 @@ def weight(row: dict[str, object]) -> float:
 def test_weighted_decisions_are_strata() -> None:
     found = numbering_of([Decision("a", A), Decision("tile", TILE), Decision("b", B), Decision("free", Uniform(0, 3))])
     assert found is not None and found.strata is not None and len(found.strata) == 6
+    assert len(found.strata.digits) == 1, "each is a single range"
     exact(found, [weight(r) for r in rows_of(found)])
 
 
@@ -228,6 +229,8 @@ def test_weighted_decisions_within_bounds_are_strata(bounds: list[Binary]) -> No
     found, every = numbering_of(decisions, known), numbering_of(decisions)
     assert found is not None and every is not None
     assert found.count < every.count
+    assert found.strata is not None
+    assert len(found.strata.digits) == (2 if "other" in known[0].addresses | known[-1].addresses else 1)
     exact(found, [weight(r) for r in rows_of(found)])
 
 
