@@ -116,7 +116,7 @@ def numbering_of(decisions: Sequence[Decision], bounds: Sequence[Bound] = ()) ->
     known = [(d, s) for d, s in digits if s is not None]
     if len(known) < len(digits):
         return Numbering(layout, tuple(d for d, _ in digits), None)
-    known.sort(key=lambda x: (len(x[1]) > 1, x[1].single))  # so strata are single ranges where that can be
+    known.sort(key=lambda x: len(x[1]) > 1)  # so strata are single ranges where that can be
     return Numbering(layout, tuple(d for d, _ in known), combined([s for _, s in known]))
 
 
