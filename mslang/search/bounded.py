@@ -47,7 +47,8 @@ class _Step(msgspec.Struct, frozen=True, eq=False):
     """The transitions at one decision, those of each state together.
 
     For each transition its class, the next state, its ways (how often that state's), and the sum of the ways of the
-    transitions before it; for each state the sum of those before its first.
+    transitions before it; for each state where its transitions begin, the end of the last included, and the sum of the
+    ways before its first.
     """
 
     values: _Values
@@ -55,6 +56,7 @@ class _Step(msgspec.Struct, frozen=True, eq=False):
     following: Integers
     each: Integers
     before: Integers
+    edges: Integers
     first: Integers
 
 
@@ -81,14 +83,41 @@ class Bounded(msgspec.Struct, frozen=True, eq=False):
             out[:, values.columns] = values.table[values.start[step.chosen[at]] + member]
             state = step.following[at]
 
+    def ranges(self, n: int) -> Integers:
+        """Where the ranges of numbers begin in which the first `n` decisions have the same values, in ascending order.
 
-def bounded(tables: Mapping[str, tuple[slice, Integers]], bounds: Sequence[Bound], largest: int) -> Bounded | None:
+        The decisions in their order are those that were to be first, then the others.
+        """
+        import numpy as np
+
+        start, state = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        for step in self.steps[:n]:
+            of, k = _expanded(step.edges[state + 1] - step.edges[state])
+            at = step.edges[state[of]] + k
+            start = start[of] + step.before[at] - step.first[state[of]]
+            of, member = _expanded(np.where(step.each[at] > 0, step.values.size[step.chosen[at]], 0))
+            start, state = start[of] + member * step.each[at[of]], step.following[at[of]]
+        return start
+
+
+def _expanded(counts: Integers) -> tuple[Integers, Integers]:
+    """For each of `counts[k]` elements of each `k` the `k`, and which of its elements it is."""
+    import numpy as np
+
+    of = np.repeat(np.arange(len(counts)), counts)
+    return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def bounded(
+    tables: Mapping[str, tuple[slice, Integers]], bounds: Sequence[Bound], largest: int, first: Sequence[str] = ()
+) -> Bounded | None:
     """The vectors of values of some decisions that keep some bounds, by number.
 
     Args:
         tables: the columns of each decision, and its values, of shape (values, columns).
         bounds: the bounds, which mention no other decisions.
         largest: counts from this on are not made.
+        first: the decisions of which vectors with the same values have adjacent numbers.
 
     Returns:
         None where there are too many states, or too many vectors.
@@ -96,22 +125,23 @@ def bounded(tables: Mapping[str, tuple[slice, Integers]], bounds: Sequence[Bound
     terms = [t for b in bounds for t in b.terms]
     given = {a: _contributions(a, table, terms) for a, (_, table) in tables.items()}
     classes = {a: _classes(*tables[a], found) for a, found in given.items()}
-    order = _order({a: len(found[1]) for a, found in classes.items()}, bounds)
+    order = _order({a: len(found[1]) for a, found in classes.items()}, bounds, first)
     levels = _levels([(a, classes[a][1]) for a in order], _with_limits(bounds, given))
     return None if levels is None else _counted([classes[a][0] for a in order], levels, largest)
 
 
-def _order(classes: Mapping[str, int], bounds: Sequence[Bound]) -> list[str]:
-    """The decisions, those of most classes last: that makes the fewest transitions.
+def _order(classes: Mapping[str, int], bounds: Sequence[Bound], first: Sequence[str]) -> list[str]:
+    """The decisions, after those that are to be first those of most classes last: that makes the fewest transitions.
 
     Those that only divide something follow what they divide, so that this is settled at once.
     """
     dividing = {b.terms[1].parts[0][0]: b for b in bounds if b.kind == "multiple" and len(b.terms[1].parts) == 1}
     for b in bounds:
         for a in b.addresses & dividing.keys():
-            if dividing[a] != b:
+            if dividing[a] != b or a in first:
                 del dividing[a]
-    out = sorted(classes.keys() - dividing.keys(), key=lambda a: (classes[a], a))
+    rest = classes.keys() - dividing.keys() - set(first)
+    out = [*first, *sorted(rest, key=lambda a: (classes[a], a))]
     for a, b in dividing.items():
         last = max((out.index(x) for x in b.addresses if x in out), default=-1)
         out.insert(last + 1, a)
@@ -265,5 +295,5 @@ def _counted(values: Sequence[_Values], levels: Sequence[_Level], largest: int) 
         total = np.concatenate([before, ends[-1:] if len(ends) else np.zeros(1, np.int64)])
         first = total[edges]
         ways = first[1:] - first[:-1]
-        steps.append(_Step(of, chosen, following, each, before, first[:-1]))
+        steps.append(_Step(of, chosen, following, each, before, edges, first[:-1]))
     return Bounded(tuple(reversed(steps)), int(ways[0]))

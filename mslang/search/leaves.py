@@ -21,6 +21,7 @@ from mslang.search.numbering import Numbering, numbering_of
 from mslang.search.permutation import Permutation
 from mslang.search.roles import Role, roles_of
 from mslang.search.seen import Seen
+from mslang.search.strata import Order, Strata, whole
 from mslang.search.strategy import Rejections, never_legal
 from mslang.target.description import Target
 
@@ -62,7 +63,8 @@ class Leaf:
         self._before = 0
         """So many points were drawn before a restart: what is rejected of them was counted."""
         self._neighbours: dict[str, Neighbours | None] = {}
-        self._seen = Seen()
+        self._order: Order | None = None
+        self._seen: Seen | None = None
         self._left: DecisionBatch | None = None
         """Valid points that were drawn beyond what was wanted: the next ones."""
 
@@ -90,11 +92,11 @@ class Leaf:
         return max(prod(self.sketch.batch().counts().values()), MANY)
 
     @cached_property
-    def _permutation(self) -> Permutation | None:
-        numbering = self.numbering
-        if numbering is None or not (numbering.uniform or numbering.count <= EVENLY):
+    def strata(self) -> Strata | None:
+        """The parts of the points, each of which is drawn in an order of its own; None where draws are random."""
+        if self.numbering is None:
             return None
-        return Permutation(numbering.count, self._seed)
+        return whole(self.numbering.count) if self.numbering.count <= EVENLY else self.numbering.strata
 
     @cached_property
     def roles(self) -> Mapping[Role, tuple[str, ...]]:
@@ -123,7 +125,7 @@ class Leaf:
     def restart(self) -> None:
         """Begin again with the first point."""
         self._before = max(self._before, self._drawn)
-        self._drawn, self._seen, self._left = 0, Seen(), None
+        self._drawn, self._order, self._seen, self._left = 0, None, None, None
 
     def draw(self, n: int) -> DecisionBatch:
         """The next `n` valid points in the order of the seed, none twice before a `restart`; fewer where no more are
@@ -164,20 +166,20 @@ class Leaf:
 
     def _next(self, n: int) -> DecisionBatch:
         """The next points, valid or not, all different; none when there are no more."""
-        import numpy as np
-
+        if self.strata is not None and self.numbering is not None:
+            if self._order is None:
+                self._order = Order(self.strata, self._seed)
+            numbers = self._order.take(n)
+            self._drawn += len(numbers)
+            return self.numbering.rows(numbers)
         many = self.sketch.batch()
-        if self._permutation is not None and self.numbering is not None:
-            end = min(self._drawn + n, self.numbering.count)
-            places = np.arange(self._drawn, end, dtype=np.int64)
-            self._drawn = end
-            return self.numbering.rows(self._permutation(places))
         drawn = many.draw(n, self._seed, self._drawn)
         again = self._drawn < self._before
         self._drawn += n
         drawn = drawn[many.members(drawn)]
-        keys = many.keys(drawn)
-        new = self._seen.new(keys)
+        if self._seen is None:
+            self._seen = Seen()
+        new = self._seen.new(many.keys(drawn))
         self._rejections.duplicates += 0 if again else int((~new).sum())
         return drawn[new]
 

@@ -1,7 +1,8 @@
 """The decision vectors of a sketch by number: mixed radix over decisions that are independent of each other.
 
 Tiles whose extents depend on other decisions are counted: their vectors are numbered one after the other for each value
-of what they depend on. Of decisions that bounds tie together only the vectors within the bounds have numbers.
+of what they depend on. Of decisions that bounds tie together only the vectors within the bounds have numbers. Vectors
+with the same values of the decisions that have weights are adjacent (`mslang.search.strata`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from mslang.schedule.distribution import Tile
 from mslang.search.bounded import Bounded, bounded
 from mslang.search.bounds import Bound, relaxed
 from mslang.search.permutation import LARGEST
+from mslang.search.strata import MOST, Strata, combined, of_weights
+from mslang.search.weights import is_weighted, strata_of, weights_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,12 +54,13 @@ class Numbering(msgspec.Struct, frozen=True):
     """The decision vectors of a sketch, numbered from 0 to `count - 1`; those that guards or constraints reject too,
     apart from the bounds that were given.
 
-    `uniform`: the distributions of the decisions give all of them the same probability.
+    `strata`: parts of the numbers in which all vectors have the same probability by the distributions of the decisions;
+    None if these are not known, or too many.
     """
 
     layout: Layout
     digits: tuple[_Digit, ...]
-    uniform: bool
+    strata: Strata | None
 
     @property
     def count(self) -> int:
@@ -88,8 +92,9 @@ def numbering_of(decisions: Sequence[Decision], bounds: Sequence[Bound] = ()) ->
             mention decisions that depend on others, are not looked at.
     """
     layout = layout_of(decisions)
+    by_address = {d.address: d for d in decisions}
     alone: dict[str, _Alone] = {}
-    digits: list[_Digit] = []
+    digits: list[tuple[_Digit, Strata | None]] = []
     for group in groups(decisions):
         digit: _Alone | _Dependent | None = _alone(group[0], layout) if len(group) == 1 else _dependent(group, layout)
         match digit:
@@ -98,15 +103,21 @@ def numbering_of(decisions: Sequence[Decision], bounds: Sequence[Bound] = ()) ->
             case _Alone():
                 alone[group[0].address] = digit
             case _Dependent():
-                digits.append(digit)
+                digits.append((digit, _strata_of_dependent(digit, group, layout)))
     for joined in _joined([b for b in bounds if b.addresses <= alone.keys()]):
-        found = _bounded(alone, joined)
+        found = _bounded(alone, by_address, joined, layout)
         if found is not None:
-            addresses, tied = found
-            digits.append(tied)
+            addresses, tied, strata = found
+            digits.append((tied, strata))
             alone = {a: x for a, x in alone.items() if a not in addresses}
-    numbering = Numbering(layout, (*digits, *alone.values()), all(_is_uniform(d) for d in decisions))
-    return numbering if numbering.count < LARGEST else None
+    digits += ((x, _strata_of_alone(by_address[a], x)) for a, x in alone.items())
+    if prod(d.count for d, _ in digits) >= LARGEST:
+        return None
+    known = [(d, s) for d, s in digits if s is not None]
+    if len(known) < len(digits):
+        return Numbering(layout, tuple(d for d, _ in digits), None)
+    known.sort(key=lambda x: len(x[1]) > 1)  # so strata are single ranges where that can be
+    return Numbering(layout, tuple(d for d, _ in known), combined([s for _, s in known]))
 
 
 def _joined(bounds: Sequence[Bound]) -> list[list[Bound]]:
@@ -119,17 +130,22 @@ def _joined(bounds: Sequence[Bound]) -> list[list[Bound]]:
     return found
 
 
-def _bounded(alone: Mapping[str, _Alone], bounds: Sequence[Bound]) -> tuple[frozenset[str], Bounded] | None:
-    """The vectors within some bounds; where that makes too large tables, within bounds of fewer terms, then within as
-    many bounds as possible, from the first on."""
+def _bounded(
+    alone: Mapping[str, _Alone], decisions: Mapping[str, Decision], bounds: Sequence[Bound], layout: Layout
+) -> tuple[frozenset[str], Bounded, Strata | None] | None:
+    """The vectors within some bounds, and their strata; where that makes too large tables, within bounds of fewer
+    terms, then within as many bounds as possible, from the first on."""
     fewer = [relaxed(b) for b in bounds]
     for some in (bounds, *(fewer[:n] for n in range(len(bounds), 0, -1))):
         addresses = frozenset().union(*(b.addresses for b in some))
         tables = {a: (x.columns, x.table) for a, x in alone.items() if a in addresses}
         if all(len(table) for _, table in tables.values()):
-            found = bounded(tables, some, LARGEST)
+            weighted = [a for a, (_, table) in tables.items() if is_weighted(decisions[a], table)]
+            few = prod(len(tables[a][1]) for a in weighted) <= MOST
+            found = bounded(tables, some, LARGEST, weighted if few else ())
             if found is not None:
-                return addresses, found
+                tied = [decisions[a] for a in tables]
+                return addresses, found, _strata_of_bounded(found, len(weighted), tied, layout) if few else None
     return None
 
 
@@ -142,17 +158,6 @@ def groups(decisions: Sequence[Decision]) -> Iterator[list[Decision]]:
         found = [g for g in found if all(g is not j for j in joined)]
         found.append([*(x for g in joined for x in g), d])
     yield from found
-
-
-def _is_uniform(decision: Decision) -> bool:
-    match decision.domain:
-        case _ if decision.given is not None:
-            return True
-        case Choice(values=values, weights=weights):
-            return weights is None and len(set(values)) == len(values)
-        case FreeTile():
-            return False
-    return not distribution.depends_on(decision.domain)
 
 
 # ------------------------------------------------------------------ decisions that nothing depends on
@@ -300,3 +305,29 @@ def _leaf(decision: Decision, layout: Layout, columns: Mapping[str, Integers], n
         length += len(table)
         tables.append(table)
     return _Leaf(layout[decision.address].columns, np.concatenate(tables), start, count)
+
+
+# ------------------------------------------------------------------ what is equally probable
+def _strata_of_alone(decision: Decision, digit: _Alone) -> Strata | None:
+    weights = weights_of(decision, digit.table)
+    return None if weights is None else of_weights(weights)
+
+
+def _strata_of_bounded(digit: Bounded, weighted: int, decisions: Sequence[Decision], layout: Layout) -> Strata | None:
+    """The ranges of the vectors with the same values of the decisions with weights, which are the first ones.
+
+    What the bounds leave of the vectors with some values is as probable as the values, times the number of the vectors.
+    """
+    found = strata_of(digit, digit.ranges(weighted), digit.count, decisions, layout)
+    return None if found is None else replace(found, weights=found.weights * (found.sizes / digit.count))
+
+
+def _strata_of_dependent(digit: _Dependent, group: Sequence[Decision], layout: Layout) -> Strata | None:
+    """The ranges of the vectors with the same values of what the others depend on, if these are not too many and depend
+    on nothing."""
+    import numpy as np
+
+    needed = {a for d in group for a in distribution.depends_on(d.domain)}
+    if len(digit.ends) > MOST or any(distribution.depends_on(d.domain) for d in group if d.address in needed):
+        return None
+    return strata_of(digit, np.concatenate([[0], digit.ends[:-1]]), digit.count, group, layout)

@@ -80,6 +80,21 @@ schedule numbers for gemm {
 }
 """
 
+WEIGHTED = """
+schedule weighted for gemm {
+    let height ~ choose([1, 2, 3, 4, 8], weights = [1, 3, 0, 4, 2])
+    let ti ~ perfect_tile(mm.i, n = 3)
+    let tj ~ perfect_tile(mm.j, n = 2)
+    let jump ~ choose([1, 2, 4], weights = [5, 1, 1])
+    let i0, i1, i2 = mm.i.split(ti)
+    let j0, j1 = mm.j.split(tj)
+    require ti[2] * height <= 16, "too high"
+    require tj[1] % jump == 0, "torn"
+    j1.annotate("jump", jump)
+    i2.annotate("height", height)
+}
+"""
+
 RARE = """
 schedule rare for gemm {
     let a ~ choose(["x", "y", "z"])
@@ -116,6 +131,6 @@ schedule bound for gemm {
 
 def space(name: str) -> Space:
     """A space of this module."""
-    others = SMALL + LARGE + MANY + ILLEGAL + NUMBERS + RARE + JOBS + BOUND
+    others = SMALL + LARGE + MANY + ILLEGAL + NUMBERS + WEIGHTED + RARE + JOBS + BOUND
     text = f"{PROGRAM}schedule guarded for gemm {{{GUARDED}}}\n" + others
     return space_of(load("guarded.ms", text), name, world=World(machine=GENERIC))

@@ -78,7 +78,7 @@ def test_decisions_that_depend_on_each_other_are_one_group() -> None:
     sketch = sketches("guarded")[0]
     assert [[d.address for d in g] for g in groups(sketch.decisions)] == [["tj"], ["ti", "inner"], ["w"]]
     numbering = numbering_of(sketch.decisions)
-    assert numbering is not None and not numbering.uniform and numbering.count == sum(vectors(sketch).values())
+    assert numbering is not None and numbering.strata is None and numbering.count == sum(vectors(sketch).values())
 
 
 # ------------------------------------------------------------------ neighbours
@@ -164,9 +164,12 @@ def test_after_a_restart_the_same_points_are_drawn_and_counted_once(
     assert (rejections.constraint, rejections.duplicates) == counted
 
 
-@pytest.mark.parametrize("name", ["small", "guarded", "numbers"])
+@pytest.mark.parametrize(
+    ("name", "evenly"), [("small", 1 << 16), ("guarded", 1 << 16), ("numbers", 0), ("weighted", 0)]
+)
 @pytest.mark.parametrize("n", [7, 100])
-def test_no_valid_point_is_lost_between_draws(name: str, n: int) -> None:
+def test_no_valid_point_is_lost_between_draws(name: str, evenly: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaves_module, "EVENLY", evenly)
     for sketch in sketches(name):
         leaf = leaf_of(sketch, 3)
         for _ in range(2):
@@ -175,6 +178,41 @@ def test_no_valid_point_is_lost_between_draws(name: str, n: int) -> None:
                 rows += (tuple(batch.row(k).values()) for k in range(len(batch)))
             assert Counter(rows) == Counter(tuple(v.values()) for v in sketch.points())
             leaf.restart()
+
+
+@pytest.mark.parametrize("name", ["small", "weighted"])
+def test_strata_are_as_probable_as_in_random_draws(name: str) -> None:
+    for sketch in sketches(name):
+        leaf, many = leaf_of(sketch), sketch.batch()
+        assert leaf.numbering is not None and leaf.numbering.strata is not None
+        strata = leaf.numbering.strata
+        stratum = np.repeat(np.arange(len(strata)), strata.sizes)
+        places = np.concatenate([np.arange(n) for n in strata.sizes])
+        keys = many.keys(leaf.numbering.rows(strata.numbers(stratum, places)))
+        assert len(strata) >= 6 and len(np.unique(keys)) == leaf.count
+        drawn = many.keys(many.draw(40_000, seed=3))
+        drawn = drawn[np.isin(drawn, keys)]
+        order = np.argsort(keys)
+        found = np.bincount(stratum[order[np.searchsorted(keys[order], drawn)]], minlength=len(strata))
+        share = strata.weights / strata.weights.sum()
+        assert (np.abs(found - len(drawn) * share) < 5 * (len(drawn) * share * (1 - share)) ** 0.5).all()
+
+
+def test_points_of_weighted_decisions_are_drawn_by_weight_within_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As random draws of which those outside of the bounds are rejected, but that nothing is rejected."""
+    monkeypatch.setattr(leaves_module, "EVENLY", 0)
+    rejections = Rejections()
+    leaf = Leaf(0, sketches("weighted")[0], GENERIC, 5, rejections)
+    points = list(leaf.sketch.points())
+    weights = {"height": {1: 1, 2: 3, 4: 4, 8: 2}, "jump": {1: 5, 2: 1, 4: 1}}
+    pairs = [(p["height"], p["jump"]) for p in points]
+    share = Counter({k: n * weights["height"][k[0]] * weights["jump"][k[1]] for k, n in Counter(pairs).items()})
+    n = 80
+    batch = leaf.draw(n)
+    drawn = Counter((batch.row(k)["height"], batch.row(k)["jump"]) for k in range(n))
+    assert drawn.keys() <= share.keys() and len(drawn) > 6
+    assert all(abs(drawn[k] - n * w / share.total()) < 3 for k, w in share.items())
+    assert not rejections.constraint and not rejections.duplicates
 
 
 @pytest.mark.parametrize("evenly", [1 << 16, 0])
