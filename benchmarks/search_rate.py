@@ -11,7 +11,8 @@ What is counted, of an automatic space, per second of processor time of one thre
 - *drafted in it*: what the evolutionary strategy drafts for its next 16 proposals, over the time of the whole
   generation, the training of its model included.
 
-No candidate is lowered, compiled or run. Tracing the space and compiling its formulas are apart. Fewer draws count more
+Good is a million drafted and 100,000 scored a second in each automatic space; otherwise the exit status is 1. No
+candidate is lowered, compiled or run. Tracing the space and compiling its formulas are apart. Fewer draws count more
 of what each call costs, which gives lower rates. Small spaces are enumerated.
 
     python benchmarks/search_rate.py [--json] [--draws 65536] [--trees 200] [--depth 6] [--rounds 7]
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 
@@ -47,6 +49,9 @@ SEED = 1
 MEASURED = 256
 """Candidates that the trees are grown from."""
 
+DRAFTED, SCORED = 1e6, 1e5
+"""What is good: candidates a second."""
+
 
 class Rates(msgspec.Struct):
     """What is measured of one automatic space; rates are candidates a second of processor time."""
@@ -71,7 +76,7 @@ class Rates(msgspec.Struct):
     """Candidates that it drafts a second in this."""
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--trees", type=int, default=200)
@@ -86,7 +91,7 @@ def main() -> None:
     if args.json:
         found = {"spaces": msgspec.to_builtins(large), "enumerated": small, "tvm": peer, "conditions": conditions()}
         print(json.dumps(found))
-        return
+        return 0 if all(is_good(r) for r in large) else 1
     head = (
         "space", "structures", "points", "traced", "compiled", "columns",
         "drawn", "drafted", "features", "scored", "trees alone", "generation of 16", "… drafted in it",
@@ -97,7 +102,15 @@ def main() -> None:
     print(
         "TVM's search: " + ("not installed" if peer is None else f"{peer:.0f} candidates a second, replayed one by one")
     )
+    good = all(is_good(r) for r in large)
+    print(f"{'Good' if good else 'NOT good'}: {DRAFTED:,.0f} drafted and {SCORED:,.0f} scored a second.")
     print(f"Processor time of one thread, the best of {args.rounds} rounds. {conditions('numpy', 'xgboost')}")
+    return 0 if good else 1
+
+
+def is_good(found: Rates) -> bool:
+    """Whether a space is searched as fast as it should be; without XGBoost nothing is scored."""
+    return found.drafted >= DRAFTED and (found.scored is None or found.scored >= SCORED)
 
 
 def rates(file: str, name: str, settings: Settings, draws: int, rounds: int) -> Rates:
@@ -254,4 +267,4 @@ def row(r: Rates) -> tuple[object, ...]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
