@@ -49,8 +49,14 @@ CHANGED = 1.15
 MOST_TAKEN = 3
 """So many times the wanted samples, or the time that is enough, are spent at most where many are disturbed."""
 
-FINAL = 8
-"""A finalist may have so many times the samples: where other programs run, few of them are undisturbed."""
+FINAL = 40
+"""A finalist may have so many times the samples, …"""
+
+CALM = 0.9
+"""… and has them unless this share of them is undisturbed: other programs come and go within a second."""
+
+FASTEST = 5
+"""One of so many samples counts, the fastest ones: what no loop notices makes a sample slower, never faster."""
 
 SEVERAL = 1.3
 """A kernel that has more cores than this on average runs on several threads."""
@@ -166,7 +172,7 @@ class Sampler:
         return self._pairs[-1]
 
     def timing(self, runs: int, censored: bool = False) -> Timing:
-        """The undisturbed samples so far, as on a core of the median speed among them.
+        """The fastest of the undisturbed samples so far, as on a core of the median speed among them.
 
         Where these are too few, the least disturbed ones.
         """
@@ -272,7 +278,7 @@ class Sampler:
     def _kept(self) -> list[Pair]:
         clean, most = self._clean(), max(self._most_cores(), 1e-9)
         if len(clean) >= min(FEWEST_CLEAN, len(self._pairs)):
-            return clean
+            return sorted(clean, key=self._normalised)[: max(self._limits.repeats, len(clean) // FASTEST)]
         return sorted(self._pairs, key=lambda p: p.disturbed + 1.0 - p.cores / most)[: self._limits.repeats]
 
     def _normalised(self, pair: Pair) -> float:
@@ -304,9 +310,9 @@ class Sampler:
             return limits.enough is None or self._spent - self._waited < MOST_TAKEN * limits.enough
         if limits.near is not None and min(times) > limits.near:
             return False
-        if limits.enough is not None and self._spent >= limits.enough:
-            return False
-        return median_error(times) > limits.spread * median(times)
+        if limits.enough is not None:
+            return self._spent < limits.enough and median_error(times) > limits.spread * median(times)
+        return len(times) < CALM * len(self._pairs) or median_error(times) > limits.spread * median(times)
 
     def _out_of_time(self) -> bool:
         return self._spent > self._limits.max_total

@@ -71,6 +71,12 @@ class Machine:
 LIMITS = Limits(min_repeat=0.0005)
 
 
+def taken(machine: Machine, limits: Limits) -> int:
+    """How many samples are taken, those included that tell how long one should be."""
+    machine.take(limits)
+    return machine.samples
+
+
 def test_disturbed_samples_are_left_out() -> None:
     timing = Machine(1e-3, preempted=lambda n: n % 3 == 0).take(LIMITS)
     assert timing.disturbed > 0
@@ -181,7 +187,20 @@ def test_more_samples_are_taken_of_an_unsteady_kernel() -> None:
     unsteady = Machine(1e-3, speed=lambda n: (1.0, 0.93, 1.06, 0.96)[n % 4])
     unsteady.yardstick = lambda: RATE  # type: ignore[method-assign]
     steady = Machine(1e-3)
-    assert len(unsteady.take(Limits(spread=0.01)).samples) > len(steady.take(Limits(spread=0.01)).samples) == 5
+    assert taken(unsteady, Limits(spread=0.01)) > taken(steady, Limits(spread=0.01))
+
+
+def test_the_fastest_samples_count() -> None:
+    # What shares caches beyond the core slows three of four samples down, and no loop notices.
+    class Unnoticed(Machine):
+        def run(self, times: int) -> None:
+            super().run(times)
+            late = (0.1 + 0.05 * (self.samples % 7)) * times * self.seconds if self.samples % 4 else 0.0
+            self.now += late
+            self.busy += late
+
+    timing = Unnoticed(1e-3).take(final_limits(LIMITS))
+    assert len(timing.samples) >= 5 and timing.median == pytest.approx(1e-3)
 
 
 def test_few_samples_suffice_for_what_is_not_near_the_best_and_where_time_is_short() -> None:
@@ -193,9 +212,10 @@ def test_few_samples_suffice_for_what_is_not_near_the_best_and_where_time_is_sho
     best = 0.5e-3
     limits = trial_limits(LIMITS, best)
     assert limits.cutoff == pytest.approx(3 * best)
-    assert len(unsteady().take(limits).samples) == 5
-    assert len(unsteady().take(trial_limits(LIMITS, 1e-3)).samples) == LIMITS.max_repeats
-    assert len(unsteady().take(replace(LIMITS, enough=0.004)).samples) == 5
+    few = taken(unsteady(), limits)
+    assert few < 10
+    assert taken(unsteady(), trial_limits(LIMITS, 1e-3)) == few + LIMITS.max_repeats - LIMITS.repeats
+    assert taken(unsteady(), replace(LIMITS, enough=0.004)) == few
     final = final_limits(limits)
     assert final.cutoff is None and final.near is None and final.spread < LIMITS.spread
     assert trial_limits(LIMITS, None) == LIMITS
