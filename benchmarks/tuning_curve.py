@@ -111,6 +111,8 @@ def main() -> None:
     unknown = [n for n in options.names if n not in TABLE]
     if unknown:
         parser.error(f"there is no workload {unknown[0]}; there are {', '.join(TABLE)}")
+    if options.plot and not options.plot.parent.is_dir():
+        parser.error(f"--plot: there is no folder {options.plot.parent}")
     options.folder.mkdir(parents=True, exist_ok=True)
     let_tvm_use_all_cores()
     beside = not options.no_tvm and find_spec("tvm") is not None and find_spec("xgboost") is not None

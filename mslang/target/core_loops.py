@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mslang.target.known_loops import compiled
+from mslang.target.known_loops import compiled, counted_loop
 
 CHAINS = 10
 """Independent chains of two instructions each in a round of the wide loop."""
@@ -59,32 +59,10 @@ def loops_text() -> str:
     steps = [f"  %y{k} = xor i64 %x{k}, %i\n  %z{k} = add i64 %y{k}, {k + 3}" for k in chains]
     sums = [f"  %s{k} = add i64 {f'%s{k - 1}' if k > 1 else '%z0'}, %z{k}" for k in chains[1:]]
     chain = [f"  %c{k + 1} = {('add', 'xor')[k % 2]} i64 %c{k}, %i" for k in range(STEPS)]
-    return "\n".join(
-        [
-            *_loop("wide", phis, steps, sums, f"%s{CHAINS - 1}"),
-            *_loop("long", [f"  %c0 = phi i64 [ 1, %entry ], [ %c{STEPS}, %loop ]"], chain, [], f"%c{STEPS}"),
-        ]
-    )
-
-
-def _loop(name: str, phis: list[str], steps: list[str], after: list[str], result: str) -> list[str]:
-    """The lines of a function that runs a loop so many rounds."""
-    return [
-        f"define i64 @{name}(i64 %n) {{",
-        "entry:",
-        "  br label %loop",
-        "loop:",
-        "  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]",
-        *phis,
-        *steps,
-        "  %i.next = add i64 %i, 1",
-        "  %more = icmp slt i64 %i.next, %n",
-        "  br i1 %more, label %loop, label %done",
-        "done:",
-        *after,
-        f"  ret i64 {result}",
-        "}",
-    ]
+    first = f"  %c0 = phi i64 [ 1, %entry ], [ %c{STEPS}, %loop ]"
+    wide = counted_loop("define i64 @wide(i64 %n)", [], phis, steps, sums, f"ret i64 %s{CHAINS - 1}")
+    long = counted_loop("define i64 @long(i64 %n)", [], [first], chain, [], f"ret i64 %c{STEPS}")
+    return "\n".join([*wide, *long])
 
 
 def _seconds(run: Callable[[int], int], rounds: int) -> float:

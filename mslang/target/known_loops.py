@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -37,3 +38,35 @@ def compiled(text: str, *names: str) -> tuple[Any, ...]:
         builder = builder.export_symbol(name)
     library = builder.link(jit, names[0])
     return ((jit, library), *(library[name] for name in names))
+
+
+def counted_loop(
+    head: str, entry: Sequence[str], phis: Sequence[str], steps: Sequence[str], after: Sequence[str], end: str
+) -> list[str]:
+    """The lines of a function of a number of rounds `%n`, which runs a loop as often; `%i` counts the rounds.
+
+    Args:
+        head: the function's name, type and attributes, up to the brace.
+        entry: what runs before the loop.
+        phis: what the loop passes on from round to round.
+        steps: its body.
+        after: what runs after the loop.
+        end: the function's last instruction.
+    """
+    return [
+        f"{head} {{",
+        "entry:",
+        *entry,
+        "  br label %loop",
+        "loop:",
+        "  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]",
+        *phis,
+        *steps,
+        "  %i.next = add i64 %i, 1",
+        "  %more = icmp slt i64 %i.next, %n",
+        "  br i1 %more, label %loop, label %done",
+        "done:",
+        *after,
+        f"  {end}",
+        "}",
+    ]

@@ -6,7 +6,7 @@ import ctypes
 import time
 
 from mslang.target.detect import host
-from mslang.target.known_loops import compiled
+from mslang.target.known_loops import compiled, counted_loop
 
 ACCUMULATORS = 10
 """Independent sums: enough to hide the latency of a fused multiply-add on two units."""
@@ -71,29 +71,19 @@ def _text(dtype: str, lanes: int) -> str:
     # Different starts: equal sums would be computed once.
     first = f"insertelement {kind} zeroinitializer, {scalar}"
     starts = [f"  %s{k} = {first} {float(k):.1f}, i64 0" for k in range(ACCUMULATORS)]
+    entry = [f"  %f = sitofp i64 %n to {scalar}", f"  %a = {first} %f, i64 0", f"  %m = {first} 0.5, i64 0", *starts]
     return "\n".join(
         [
             f"declare {kind} {fma}({kind}, {kind}, {kind})",
             f"@sink = internal global {kind} zeroinitializer",
-            'define void @yardstick(i64 %n) "prefer-vector-width"="512" {',
-            "entry:",
-            f"  %f = sitofp i64 %n to {scalar}",
-            f"  %a = {first} %f, i64 0",
-            f"  %m = {first} 0.5, i64 0",
-            *starts,
-            "  br label %loop",
-            "loop:",
-            "  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]",
-            *phis,
-            *steps,
-            "  %i.next = add i64 %i, 1",
-            "  %more = icmp slt i64 %i.next, %n",
-            "  br i1 %more, label %loop, label %done",
-            "done:",
-            *sums,
-            f"  store volatile {kind} {total}, ptr @sink",
-            "  ret void",
-            "}",
+            *counted_loop(
+                'define void @yardstick(i64 %n) "prefer-vector-width"="512"',
+                entry,
+                phis,
+                steps,
+                [*sums, f"  store volatile {kind} {total}, ptr @sink"],
+                "ret void",
+            ),
             "define void @yardstick_task(ptr %closure, i64 %from, i64 %to, i64 %worker) {",
             "  %each = load i64, ptr %closure",
             "  %iterations = sub i64 %to, %from",
