@@ -10,7 +10,7 @@ from mslang.schedule.handles import Handle
 from mslang.schedule.rules.mapping import map_loops
 from mslang.schedule.rules.nests import block_handle, block_of, do, handle, loops_around
 from mslang.schedule.session import Session
-from mslang.sema.named_intrin import named_intrin
+from mslang.sema.named_intrin import library_intrin
 from mslang.transform.analysis.axes import axis_loops
 from mslang.transform.outcome import BlockRef
 from mslang.transform.tensorize_mapping import tensorize_mapping
@@ -22,7 +22,7 @@ def divides(session: Session, block: Block, intrin: str) -> bool:
     Raises:
         MsError: MS101, there is no such intrinsic.
     """
-    wanted = named_intrin(intrin)
+    wanted = library_intrin(intrin)
     try:
         found = tensorize_mapping(session.program, BlockRef(block.name), wanted)
     except ScheduleError:
