@@ -311,7 +311,7 @@ def test_rules_for_tiling_take_an_intrinsic_by_its_name(text: str, call: str, ma
     for wrong in ("std.lost.dot", "lost"):
         with pytest.raises(MsError, match=f"MS101.*there is no intrinsic `{re.escape(wrong)}`"):
             made(re.sub(r'intrin = "[^"]*"', f'intrin = "{wrong}"', call)).sample(0)
-    with pytest.raises(MsError, match="MS101.*there is no intrinsic `3`|MS203.*Expected `str`, got `int`"):
+    with pytest.raises(MsError, match=r"MS101.*there is no intrinsic `3`|MS203.*Expected `str`, got `int`"):
         made(re.sub(r'intrin = "[^"]*"', "intrin = 3", call)).sample(0)
 
 
