@@ -117,7 +117,8 @@ _LIBRARY = (
         "std.rules",
         "gpu_tiling",
         "rule",
-        "Tiles blocks with reuse for thread blocks and threads, and stages operands in shared memory.",
+        "Tiles blocks with reuse for thread blocks and threads, and stages operands in shared memory. With `intrin`, the "
+        "name of an intrinsic, only blocks that are whole tiles of it, which it computes.",
     ),
     Native(
         "std.rules", "cross_thread_reduction", "rule", "Shares the reductions with little other work among threads."
@@ -143,7 +144,8 @@ _LIBRARY = (
         "multi_level",
         "rule",
         'Tiles each block with reuse by a structure such as "SSRSRS": S levels split the spatial loops, R the '
-        "reduction loops.",
+        "reduction loops. With `intrin`, the name of an intrinsic, only blocks that are whole tiles of it, which it "
+        "computes.",
     ),
 )
 
