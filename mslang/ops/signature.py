@@ -135,4 +135,6 @@ def _text(value: object) -> str:
             return "none"
         case bool():
             return "true" if value else "false"
+        case "":
+            return '""'
     return str(value)

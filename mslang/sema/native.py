@@ -117,8 +117,8 @@ _LIBRARY = (
         "std.rules",
         "gpu_tiling",
         "rule",
-        "Tiles blocks with reuse for thread blocks and threads, and stages operands in shared memory. With `intrin`, the "
-        "name of an intrinsic, only blocks that are whole tiles of it, which it computes.",
+        "Tiles blocks with reuse for thread blocks and threads, and stages operands in shared memory. With `intrin`, "
+        "the name of an intrinsic, only blocks that are whole tiles of it, which it computes.",
     ),
     Native(
         "std.rules", "cross_thread_reduction", "rule", "Shares the reductions with little other work among threads."

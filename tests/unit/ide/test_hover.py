@@ -65,6 +65,11 @@ def test_nothing_to_say(body: str) -> None:
     assert text_at(in_schedule(body)) == ""
 
 
+def test_a_rule_of_the_library_tells_its_arguments() -> None:
+    found = text_at(at("use std.tiling.{multi_<|>level}\n"))
+    assert 'multi_level(structure, intrin = "")' in found and "the name of an intrinsic" in found
+
+
 def test_a_fault_explains_its_code() -> None:
     found = text_at(in_schedule("    nobo<|>dy.parallel()"))
     assert "**MS201**" in found
