@@ -26,9 +26,9 @@ class Limits(msgspec.Struct, frozen=True):
 
     `cutoff`: a first run slower than this ends the measurement with a lower bound. `spread`: the wanted ratio of the
     median absolute deviation to the median; of a sampler, that of the standard error of the median. `near`: `repeats`
-    samples suffice for a kernel slower than this. `enough`: after so much time `repeats` samples suffice. `cache`:
-    whether each run finds the caches as the run before left them, or emptied (None: as is usual where it runs: warm on
-    a CPU, cold on a GPU).
+    samples suffice for a kernel slower than this. `enough`: after so much time `repeats` samples suffice. `calm`: of a
+    sampler, the share of samples that must be undisturbed to end before that. `cache`: whether each run finds the
+    caches as the run before left them, or emptied (None: as is usual where it runs: warm on a CPU, cold on a GPU).
     """
 
     repeats: int = 5
@@ -41,6 +41,7 @@ class Limits(msgspec.Struct, frozen=True):
     near: float | None = None
     enough: float | None = None
     cache: Literal["warm", "cold"] | None = None
+    calm: float = 0.0
 
     def for_calls(self, calls: int) -> Limits:
         """Limits of a run that makes so many calls."""

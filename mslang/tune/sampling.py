@@ -53,7 +53,10 @@ FINAL = 40
 """A finalist may have so many times the samples, …"""
 
 CALM = 0.9
-"""… and has them unless this share of them is undisturbed: other programs come and go within a second."""
+"""… and has them unless this share of them is undisturbed: other programs come and go, …"""
+
+FINAL_SECONDS = 0.3
+"""… or so much time is spent: there may be a dozen finalists, which are timed in turn afterwards."""
 
 FASTEST = 5
 """One of so many samples counts, the fastest ones: what no loop notices makes a sample slower, never faster."""
@@ -79,8 +82,8 @@ def trial_limits(limits: Limits, best: float | None) -> Limits:
 def final_limits(limits: Limits) -> Limits:
     """How to time a finalist: to the end, with half of the error, and waiting longer for undisturbed samples."""
     longer, more = MOST_TAKEN * limits.max_total, FINAL * limits.max_repeats
-    half = limits.spread / 2
-    return replace(limits, cutoff=None, near=None, enough=None, spread=half, max_total=longer, max_repeats=more)
+    ends = replace(limits, max_total=longer, max_repeats=more, enough=FINAL_SECONDS, calm=CALM)
+    return replace(ends, cutoff=None, near=None, spread=limits.spread / 2)
 
 
 class Pair(NamedTuple):
@@ -310,9 +313,9 @@ class Sampler:
             return limits.enough is None or self._spent - self._waited < MOST_TAKEN * limits.enough
         if limits.near is not None and min(times) > limits.near:
             return False
-        if limits.enough is not None:
-            return self._spent < limits.enough and median_error(times) > limits.spread * median(times)
-        return len(times) < CALM * len(self._pairs) or median_error(times) > limits.spread * median(times)
+        if limits.enough is not None and self._spent >= limits.enough:
+            return False
+        return len(times) < limits.calm * len(self._pairs) or median_error(times) > limits.spread * median(times)
 
     def _out_of_time(self) -> bool:
         return self._spent > self._limits.max_total
