@@ -1,9 +1,9 @@
 """How fast tuning gets how far: `mslang tune` from the program alone, beside random search in the same space and beside
 TVM's MetaSchedule.
 
-python benchmarks/tuning_curve.py [NAME …] [--trials N] [--budget TIME] [--seeds N] [--tvm-trials N]
-    [--tvm-seconds S] [--folder F] [--strategy NAME] [--cost-model NAME] [--draws N] [--no-random] [--no-tvm] [--json]
-    [--plot FILE]
+python benchmarks/tuning_curve.py [NAME …] [--trials N] [--budget TIME] [--seeds N] [--first-seed N]
+    [--tvm-trials N] [--tvm-seconds S] [--folder F] [--strategy NAME] [--cost-model NAME] [--draws N] [--no-random]
+    [--no-tvm] [--json] [--plot FILE]
 
 Each side tunes by itself, in processes of its own, from the start of the command, and ends with one kernel: ours and
 that of random search are what `mslang apply` gives after tuning (the fastest record after the finalists were timed
@@ -94,6 +94,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--budget", default="5m")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0, help="the least of the seeds; the others follow it")
     parser.add_argument("--tvm-trials", type=int, default=256)
     parser.add_argument("--tvm-seconds", type=float, help="stop TVM's tuning after so long (default: no limit)")
     parser.add_argument("--rounds", type=int, default=21)
@@ -121,7 +122,7 @@ def main() -> None:
         program = TABLE[name].bare()
         arrays = make_arguments(program, make_inputs(program, "dense", 0))
         hand = by_hand.fastest(TABLE[name], program, options.draws, arrays) if options.draws else None
-        for seed in range(options.seeds):
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
             row = compared(name, program, seed, options, beside, arrays, hand)
             rows.append(row)
             print(json.dumps(row) if options.json else told(row), flush=True)
