@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from itertools import combinations, islice
 from pathlib import Path
@@ -37,6 +38,8 @@ from mslang.tune.trials import Trials
 from mslang.tune.workers import Workers
 
 STANDARD = ("gemm:tiled", "conv2d:tiled", "softmax:cpu")
+SEARCHED = 60.0
+"""A finalist has the time that it has after a search of so many seconds."""
 APART = 1.05
 MOST, LEAST = 1.10, 0.95
 """What is good: max/min of the times of one candidate; Spearman's correlation of two passes."""
@@ -107,7 +110,8 @@ def measured(item: str, candidates: int, processes: int, cache: str | None) -> d
         ready = built(task, candidates)
 
         def trials(workers: Workers) -> Trials:
-            made = Trials(task, limits, workers, folder, Roofline(task.program, None))
+            begun = time.monotonic() - SEARCHED
+            made = Trials(task, limits, workers, folder, Roofline(task.program, None), begun=begun)
             made.prepared = prepared
             return made
 

@@ -56,7 +56,7 @@ CALM = 0.9
 """… and has them unless this share of them is undisturbed: other programs come and go, …"""
 
 FINAL_SECONDS = 0.3
-"""… or so much time is spent: there may be a dozen finalists, which are timed in turn afterwards."""
+"""… or so much time is spent at most: there may be a dozen finalists, which are timed in turn afterwards."""
 
 FASTEST = 5
 """One of so many samples counts, the fastest ones: what no loop notices makes a sample slower, never faster."""
@@ -79,10 +79,10 @@ def trial_limits(limits: Limits, best: float | None) -> Limits:
     return limits if best is None else replace(limits, cutoff=CUT_OFF * best, near=NEAR * best)
 
 
-def final_limits(limits: Limits) -> Limits:
-    """How to time a finalist: to the end, with half of the error, and waiting longer for undisturbed samples."""
+def final_limits(limits: Limits, seconds: float = FINAL_SECONDS) -> Limits:
+    """How to time a finalist: to the end, with half of the error, waiting so many seconds for undisturbed samples."""
     longer, more = MOST_TAKEN * limits.max_total, FINAL * limits.max_repeats
-    ends = replace(limits, max_total=longer, max_repeats=more, enough=FINAL_SECONDS, calm=CALM)
+    ends = replace(limits, max_total=longer, max_repeats=more, enough=seconds, calm=CALM)
     return replace(ends, cutoff=None, near=None, spread=limits.spread / 2)
 
 

@@ -20,7 +20,7 @@ from mslang.tune.job import BuildJob, Built, CompareJob, MeasureJob, Prepared
 from mslang.tune.patience import Patience, speed_of
 from mslang.tune.record import Outcome, Result
 from mslang.tune.roofline import Roofline
-from mslang.tune.sampling import final_limits, trial_limits
+from mslang.tune.sampling import FINAL_SECONDS, final_limits, trial_limits
 from mslang.tune.task import Task
 from mslang.tune.workers import RUN_SECONDS, BudgetSpent, Pending, Workers
 
@@ -31,7 +31,13 @@ GRACE = 3.0
 """Seconds that a candidate may take beyond what its timing and the unscheduled program's time account for."""
 
 COMPARING = 2.0
-"""Seconds that finalists are timed in turn."""
+"""Seconds that finalists are timed in turn at most."""
+
+SHORT_FINAL, FINAL_PART = 0.1, 0.05
+"""Seconds that suffice for a finalist's samples after a short search; this part of the search's time after others."""
+
+SHORT_COMPARING, COMPARING_PART = 0.5, 0.25
+"""The same of the rounds in which finalists are timed in turn."""
 
 TIMES_UNSCHEDULED = 20.0
 """A candidate that takes so many times as long as the unscheduled program is stopped."""
@@ -47,6 +53,7 @@ class Trials:
         reference: the folder of inputs and expected results.
         roofline: what times are checked against.
         patience: measures again on a slow core.
+        begun: when the search began, by the clock of `patience` (None: now).
 
     `prepared` says how long the unscheduled program took, once that is known.
     """
@@ -59,6 +66,7 @@ class Trials:
         reference: str,
         roofline: Roofline,
         patience: Patience | None = None,
+        begun: float | None = None,
     ) -> None:
         self._task, self._limits, self._workers = task, limits, workers
         self._reference, self._roofline = reference, roofline
@@ -66,6 +74,7 @@ class Trials:
         self._fastest = known_core_rate()
         self._patience = patience or Patience()
         self._settled = self._patience.clock()
+        self._begun = self._settled if begun is None else begun
         self._cost: Callable[[str], float] = lambda _: math.inf
         self._kept: dict[str, tuple[Candidate, Built]] = {}
 
@@ -123,7 +132,7 @@ class Trials:
         """
         if built.result is not None:
             return built.result
-        limits = final_limits(self._limits) if final else trial_limits(self._limits, best)
+        limits = self._final_limits() if final else trial_limits(self._limits, best)
         job = MeasureJob(candidate.program, built, self._reference, limits, final)
         seconds = self._time_limit(limits)
 
@@ -184,8 +193,8 @@ class Trials:
         """
         built = [self._rebuilt(hash, candidate) for hash, candidate in candidates.items()]
         pairs = tuple((candidate.program, made) for candidate, made in built)
-        limits = final_limits(self._limits)
-        job = CompareJob(pairs, self._reference, limits, COMPARING)
+        limits = self._final_limits()
+        job = CompareJob(pairs, self._reference, limits, self._part(COMPARING_PART, SHORT_COMPARING, COMPARING))
 
         def once() -> tuple[Compared, ...] | None:
             found = self._workers.compare(job, len(pairs) * self._time_limit(limits), self._task.runner)
@@ -196,6 +205,13 @@ class Trials:
             return median(shares or [1.0])
 
         return self._patience.measure(once, speed)
+
+    def _final_limits(self) -> Limits:
+        return final_limits(self._limits, self._part(FINAL_PART, SHORT_FINAL, FINAL_SECONDS))
+
+    def _part(self, part: float, least: float, most: float) -> float:
+        """A part of the time since the search began: finalists should not take longer than all trials did."""
+        return min(most, max(least, part * (self._patience.clock() - self._begun)))
 
     def _rebuilt(self, hash: str, candidate: Callable[[], Candidate]) -> tuple[Candidate, Built]:
         if hash not in self._kept:

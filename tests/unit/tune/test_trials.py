@@ -75,6 +75,38 @@ def test_a_time_out_keeps_which_caches_it_ran_with(cache: Literal["warm", "cold"
     assert made.measure(candidate, late).cold is None
 
 
+class Told:
+    """Workers that keep how long a finalist may take alone, and how long in turn with others."""
+
+    def __init__(self) -> None:
+        self.alone: list[float | None] = []
+        self.in_turn: list[float] = []
+
+    def measure(self, job: MeasureJob, seconds: float, runner: object) -> Result:
+        self.alone.append(job.limits.enough)
+        return Result(Outcome.TIME_OUT, "running took too long")
+
+    def compare(self, job: CompareJob, seconds: float, runner: object) -> None:
+        self.in_turn.append(job.seconds)
+
+
+@pytest.mark.parametrize(
+    ("searched", "alone", "in_turn"), [(1.0, 0.1, 0.5), (4.0, 0.2, 1.0), (1000.0, 0.3, 2.0)], ids=str
+)
+def test_finalists_of_a_short_search_have_less_time(searched: float, alone: float, in_turn: float) -> None:
+    workers = Told()
+    told: Any = workers
+    task: Any = Stub()
+    roofline: Any = None
+    candidate: Any = Stub()
+    made = Trials(task, Limits(), told, "folder", roofline, Patience(lambda: 50.0 + searched), begun=50.0)
+    made.keep("a", candidate, Built(), lambda _: 0.0)
+    made.measure_again("a", lambda: candidate)
+    made.compare({"a": lambda: candidate})
+    assert workers.alone == pytest.approx([alone])
+    assert workers.in_turn == pytest.approx([in_turn])
+
+
 class Shared:
     """Workers of which other programs have a part of the core from 100 s to 102 s: candidates take four times as long,
     and are cut off."""
