@@ -1,4 +1,4 @@
-"""Random programs under random GPU schedules keep their meaning as CUDA C: 200 pairs; 3,000 with `--campaign`."""
+"""Random programs under random GPU schedules keep their meaning as CUDA C: 100 pairs; 3,000 with `--campaign`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.property.tally import Tally
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-SHORT, LONG = 200, 3_000
+SHORT, LONG = 100, 3_000
 SHORT_SEED, LONG_SEED = 1, 0
 
 

@@ -27,6 +27,7 @@ MODULES = tuple(dict.fromkeys(c.module for c in CASES))
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.parametrize("module", MODULES)
+@pytest.mark.one_in(2)
 def test_schedules_compute_what_the_program_says(module: str) -> None:
     """One run of g++ compiles those of a module."""
     cases = [c for c in CASES if c.module == module]

@@ -120,6 +120,7 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize(("path", "name"), SCHEDULES)
+@pytest.mark.one_in(2)
 def test_the_library_as_arrays(path: str, name: str):
     found = [check(s) for s in library_space(path, name).sketches()]
     assert sum(valid for valid, _ in found) > 0
@@ -132,6 +133,7 @@ def automatic(path: Path) -> list[Sketch]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
+@pytest.mark.one_in(2)
 def test_automatic_spaces_as_arrays(path: Path):
     sketches = automatic(path)
     assert sum(check(s, sizes=100)[0] for s in sketches) > 0
@@ -160,6 +162,7 @@ def check_summary(sketch: Sketch, draws: int, target: Target = AVX512) -> None:
 
 
 @pytest.mark.parametrize(("path", "name"), SCHEDULES)
+@pytest.mark.one_in(2)
 def test_summaries_as_arrays(path: str, name: str):
     for sketch in library_space(path, name).sketches():
         check_summary(sketch, 60)

@@ -65,6 +65,7 @@ def test_many_sketches_are_drawn_evenly() -> None:
 
 
 @pytest.mark.parametrize(("path", "name"), PROGRAMS)
+@pytest.mark.one_in(2)
 def test_a_sketch_for_cpus_means_the_same_in_all_forms(path: str, name: str) -> None:
     target = VNNI if "gemm" in name else AVX512
     for sketch in sketches(path, name, target)[-2:]:

@@ -67,6 +67,7 @@ def test_a_sketch_for_gpus_means_the_same_in_all_forms(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in rules.NAMES if n not in (*REDUCTIONS, *ALIKE)])
+@pytest.mark.one_in(2)
 def test_the_first_sketch_of_a_program_means_the_same_in_all_forms(name: str) -> None:
     agrees(next(automatic_space(rules.program(name), SM_80).sketches()), DRAWS)
 

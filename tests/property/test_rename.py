@@ -136,6 +136,7 @@ def check(path: str, offset: int, old: str, run: bool = True) -> bool:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: Path(p).relative_to(Path(p).parents[2]).as_posix())
+@pytest.mark.one_in(2)
 def test_some_names(path: str) -> None:
     some = [(o, n) for o, n in names(on_disk(), path) if crc32(f"{Path(path).name}:{n}:{o}".encode()) % ONE_IN == 0]
     for offset, name in some:

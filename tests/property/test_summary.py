@@ -127,6 +127,7 @@ def space_size(space: Space) -> int:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("path", "name"), SPACES)
+@pytest.mark.one_in(2)
 def test_numbers_may_be_put_in_before_or_after(path: str, name: str):
     check(library_space(path, name), DRAWS)
 

@@ -22,6 +22,7 @@ LIBRARY = sorted({(p.module.path, p.program) for p in library_patterns()})
 
 
 @pytest.mark.parametrize(("path", "name"), LIBRARY, ids=[n for _, n in LIBRARY])
+@pytest.mark.one_in(2)
 def test_the_default_schedule_computes_the_same(path: str, name: str) -> None:
     from mslang.tune.reference import small_program
 

@@ -120,6 +120,7 @@ def test_a_tile_that_is_not_in_one_piece_or_begins_elsewhere_is_refused(strides:
 @pytest.mark.nvcc
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 @pytest.mark.parametrize(("arch", "file"), [(a, f) for a in ("sm_80", "sm_90a") for f in FILES], ids=str)
+@pytest.mark.one_in(2)
 def test_nvcc_takes_every_instruction(arch: str, file: Path, tmp_path: Path) -> None:
     functions = []
     for address in ADDRESSES:

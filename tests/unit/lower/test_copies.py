@@ -79,6 +79,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("budget", [0, 60, 300, 1024])
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.one_in(2)
 def test_copies_are_within_the_budget(name: str, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     file, sizes = PROGRAMS[name]
     space = automatic_space(ms.load(stdlib_folder() / f"workloads/{file}.ms").program(name, **sizes), AVX512)

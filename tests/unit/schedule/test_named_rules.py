@@ -316,6 +316,7 @@ def test_rules_for_tiling_take_an_intrinsic_by_its_name(text: str, call: str, ma
 
 
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.one_in(2)
 def test_every_rule_of_a_set_is_applied_by_its_name(name: str) -> None:
     program, call, machine = CALLS[name]
     assert re.search(rf"\bstd\.(rules|tiling)\.{name}\b", call)

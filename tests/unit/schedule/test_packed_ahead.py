@@ -65,6 +65,7 @@ CASES = [*((n, (AVX2, VNNI)[k % 2]) for k, n in enumerate(PROGRAMS) if n != "byt
 
 
 @pytest.mark.parametrize(("name", "target"), CASES, ids=lambda x: getattr(x, "name", x))
+@pytest.mark.one_in(2)
 def test_every_alternative_means_the_same(name: str, target: Target, chosen: Chosen) -> None:
     space = automatic_space(parse_program(PROGRAMS[name]), target)
     ahead = 0

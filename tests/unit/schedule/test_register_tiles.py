@@ -62,6 +62,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "target"), CASES, ids=lambda x: getattr(x, "name", x))
+@pytest.mark.one_in(2)
 def test_every_alternative_is_legal_and_means_the_same(name: str, target: Target, chosen: Chosen):
     made = automatic_space(small(name), target)
     for k, sketch in enumerate(made.structures()):
@@ -282,6 +283,7 @@ def packed(left: str = "u8", right: str = "i8", sums: str = "i32", n: int = 16, 
     ],
     ids=lambda x: getattr(x, "name", x),
 )
+@pytest.mark.one_in(2)
 def test_operands_that_are_packed_already_are_read_where_they_lie(program: Program, target: Target, instruction: str):
     made = automatic_space(program, target)
     sketch = next(s for s in made.sketches() if dict(s.structure).get("dot:mm", instruction) == instruction)

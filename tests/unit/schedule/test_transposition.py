@@ -76,6 +76,7 @@ def instructions(program: Program) -> list[object]:
     ],
     ids=[*TURNED, "bytes", "narrow", "plain, generic", "plain, avx2", "channels last, generic", "channels last, avx2"],
 )
+@pytest.mark.one_in(2)
 def test_every_alternative_is_legal_and_means_the_same(text: str, target: Target, chosen: Chosen):
     made = space(text, target)
     for k, sketch in enumerate(made.structures()):

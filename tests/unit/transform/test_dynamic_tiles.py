@@ -48,6 +48,7 @@ TRIANGLE = """program triangle[M: dyn(1..40)](X: f32[M, M], inout T: f32[M]) {
     ],
 )
 @pytest.mark.parametrize("size", [1, 4, 7])
+@pytest.mark.one_in(2)
 def test_any_extent_means_the_same(steps: str, size: int, chosen: Chosen) -> None:
     axis = "s.i" if "s.i.split" in steps else "s.k"
     head = f"let ti ~ tile({axis}, n = 2, max_inner = {size}) = [_, {size}]"

@@ -96,6 +96,7 @@ def drawn(seed: int = 0, scale: float = 3.0) -> dict[str, np.ndarray]:
     ],
 )
 @pytest.mark.parametrize("factors", [(), (None, 4), (5, 2), (None, 3, 2)])
+@pytest.mark.one_in(2)
 def test_terms_that_are_rescaled(term: str, factors: tuple[int | None, ...]) -> None:
     p = rows(term)
     alike(p, rolled(p, *factors), drawn(), rtol=1e-4)
@@ -177,6 +178,7 @@ SPECIAL = np.array(
 @pytest.mark.parametrize("factors", [(), (None, 4), (5, 2), (1, 10)])
 @pytest.mark.parametrize("term", ["exp(A[i, k] - m[i])", "exp(A[i, k] - m[i]) * W[k]"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.one_in(2)
 def test_infinities_and_nan_are_kept(term: str, factors: tuple[int | None, ...]) -> None:
     p = rows(term)
     for w in (np.ones(10, np.float32), np.array([1, 2, 3, 4, NAN, 6, 7, 8, INF, 1], np.float32)):

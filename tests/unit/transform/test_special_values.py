@@ -42,6 +42,7 @@ def same(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("text", [SUM, PRODUCT, MINIMUM], ids=["sum", "product", "minimum"])
 @pytest.mark.parametrize("rows", [(0, 1), (2, 3), (3, 0)])
+@pytest.mark.one_in(2)
 def test_reductions_keep_them(text: str, steps: str, rows: tuple[int, int]) -> None:
     x = ROWS[list(rows)]
     try:

@@ -53,6 +53,7 @@ def in_lanes(p: Program) -> Program:
 
 @pytest.mark.parametrize("n", [1, 3, 17, 64, 100, 1000])
 @pytest.mark.parametrize("op", UPDATES)
+@pytest.mark.one_in(2)
 def test_lanes_join_to_what_the_loop_gives(op: str, n: int) -> None:
     p = rows(op, n)
     x = np.random.default_rng(n).uniform(0.9, 1.1, (3, n)).astype("f4")

@@ -87,6 +87,7 @@ def run(program: Program, kind: str) -> dict[str, np.ndarray]:
         (SHARED, [["i", "j"], ["i", "j"]]),
     ],
 )
+@pytest.mark.one_in(2)
 def test_rows_are_innermost_and_results_are_the_same_bit_for_bit(text: str, wanted: list[list[str]]) -> None:
     program = parse_program(text)
     ordered = in_memory_order(program)
